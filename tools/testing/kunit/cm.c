@@ -275,7 +275,7 @@ static void cm_04_connect_twice_is_eisconn(struct kunit *test)
 	info = send_request(test, conn, 0);
 	KUNIT_EXPECT_EQ_MSG(test, -FI_EISCONN,
 			    fi_connect(conn->ep, &conn->to, NULL, 0),
-			    "while connecting");
+			    "fi_connect() while connecting");
 	peer = accept_request(test, conn, info, 0);
 	KUNIT_EXPECT_EQ(test, -FI_EISCONN,
 			fi_connect(conn->ep, &conn->to, NULL, 0));

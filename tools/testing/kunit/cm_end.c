@@ -424,7 +424,7 @@ static void cm_07_close_reports_no_entry_and_no_event(struct kunit *test)
 	post_receives(test, pair->ep[0], buf);
 	fx_close(test, &pair->ep[0]->fid);
 	KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0),
-			    "an entry of a closed endpoint");
+			    "entries of a closed endpoint");
 	tr_expect_shutdown(test, pair->eq, pair->ep[1]);
 	tr_expect_silence(test, pair->eq);
 }

@@ -155,7 +155,7 @@ static void cq_04_read_of_zero_entries_polls_the_device(struct kunit *test)
 					 FI_ADDR_UNSPEC, NULL));
 	KUNIT_EXPECT_EQ(test, 0, tr_await(pair->cq[1]));
 	KUNIT_EXPECT_EQ_MSG(test, 0, fi_cq_read(pair->cq[1], NULL, 0),
-			    "nothing was taken");
+			    "a read of 0 entries takes none");
 	tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);
 }
 

@@ -61,7 +61,7 @@ static void cq_16_called_once_until_the_queue_is_read_empty(struct kunit *test)
 	hd_connect(test, fx, queue, NULL, ep);
 	hd_post_receives(test, ep[0], 2 * MANY);
 	KUNIT_EXPECT_EQ_MSG(test, 0, atomic_read(&queue->calls),
-			    "nothing is there yet");
+			    "handler calls before the first message");
 
 	for (int turn = 1; turn <= 2; turn++) {
 		hd_post_sends(test, ep[1], MANY);

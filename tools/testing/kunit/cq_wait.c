@@ -80,9 +80,9 @@ static void cq_09_the_timeout_is_one_budget(struct kunit *test)
 	sent = READ_ONCE(sender->result);
 	tr_stop(test, sender);
 	KUNIT_EXPECT_GT_MSG(test, sent, 2 * (ssize_t)opts.tx_size,
-			    "room for more is made by a reader that wakes up");
+			    "the reader woke and freed entries for more sends");
 	KUNIT_EXPECT_LT_MSG(test, sent, WAKES,
-			    "each wake-up has begun the wait anew");
+			    "a wakeup restarted the timeout");
 }
 
 static void cq_09_sread_of_a_queued_entry_returns_at_once(struct kunit *test)
@@ -160,7 +160,7 @@ static struct tr_thread *start_reader(struct kunit *test, struct fid_cq *cq)
 
 	msleep(SHORT_MS);
 	KUNIT_ASSERT_FALSE_MSG(test, completion_done(&reader->done),
-			       "sread came back at once: %zd", reader->result);
+			       "fi_cq_sread() returned without an entry: %zd", reader->result);
 	return reader;
 }
 

@@ -278,7 +278,7 @@ static void info_14_too_large_cq_data_size_is_no_match(struct kunit *test)
 	KUNIT_EXPECT_EQ_MSG(test, -FI_ENODATA,
 			    fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL,
 				       FI_SOURCE, hints, &info),
-			    "without the mode that it takes");
+			    "cq_data_size in hints without FI_RX_CQ_DATA");
 }
 
 /* Data that was not offered is refused, even if the device supports it. */

@@ -252,7 +252,7 @@ static void ep_13_operation_flags(struct kunit *test)
 	flags = FI_RECV;
 	KUNIT_EXPECT_EQ(test, 0, fi_control(fid, FI_GETOPSFLAG, &flags));
 	KUNIT_EXPECT_EQ_MSG(test, 0, flags & FI_COMPLETION,
-			    "the other direction's");
+			    "FI_COMPLETION in the flags of the other direction");
 	flags = 0;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_control(fid, FI_GETOPSFLAG, &flags));
 	flags = FI_TRANSMIT | FI_RECV;

@@ -87,7 +87,7 @@ static void eq_01_peek_does_not_consume(struct kunit *test)
 static void eq_02_a_short_buffer_keeps_the_event(struct kunit *test)
 {
 	struct fid_eq *eq = open_eq(test, writable);
-	char buf[8] = "untold";
+	char buf[8] = "intact";
 	u32 event = 99;
 
 	EXPECT_WRITE(test, eq, 3, "length9!");
@@ -97,7 +97,7 @@ static void eq_02_a_short_buffer_keeps_the_event(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, fi_eq_sread(eq, &event, buf, sizeof(buf), 0, 0),
 			-FI_ETOOSMALL);
 	KUNIT_EXPECT_EQ_MSG(test, event, 99, "the event number is unchanged");
-	KUNIT_EXPECT_STREQ(test, buf, "untold");
+	KUNIT_EXPECT_STREQ(test, buf, "intact");
 
 	char room[9];
 

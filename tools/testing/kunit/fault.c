@@ -77,7 +77,7 @@ void fault_fail_each(struct kunit *test, struct fault *fault,
 		KUNIT_EXPECT_TRUE_MSG(test, !ret || (failed && ret < 0 &&
 						     ret > -FI_ERRNO_MAX &&
 						     !step->never_fails),
-				      "%s answers %d when allocation %u %s",
+				      "%s returns %d when allocation %u %s",
 				      step->name, ret, n,
 				      failed ? "fails" : "is not reached");
 		errnos += ret < 0;

@@ -381,7 +381,7 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 
 	for (unsigned int n = 1; !try_connect(test, pair, opts); n++) {
 		KUNIT_ASSERT_LT_MSG(test, n, max(opts->tries, 1U),
-				    "no connection");
+				    "the connection was not established");
 		/* Closing the endpoints discards their unread events. */
 		fx_close(test, &pair->ep[1]->fid);
 		fx_close(test, &pair->ep[0]->fid);

@@ -157,7 +157,7 @@ void hd_inject_when_called(struct kunit *test, struct hd_queue *queue, struct fi
 
 	do {
 		left = wait_for_completion_timeout(queue->data, left);
-		KUNIT_ASSERT_NE_MSG(test, 0, left, "the handler is not called");
+		KUNIT_ASSERT_NE_MSG(test, 0, left, "waited for a call of the handler");
 		ret = fi_inject(ep, &byte, 1, to);
 	} while (ret == -FI_EAGAIN);
 	KUNIT_ASSERT_EQ(test, 0, ret);

@@ -338,7 +338,7 @@ static void info_06_zero_hint_is_a_wildcard(struct kunit *test)
 				   zero->domain_attr->name);
 		KUNIT_EXPECT_EQ(test, any->caps, zero->caps);
 		KUNIT_EXPECT_EQ(test, any->ep_attr->type, zero->ep_attr->type);
-		KUNIT_EXPECT_EQ_MSG(test, zero->mode, 0, "none was accepted");
+		KUNIT_EXPECT_EQ_MSG(test, zero->mode, 0, "a mode bit that the hints do not accept");
 	}
 	KUNIT_EXPECT_PTR_EQ(test, any, zero);
 }
@@ -413,7 +413,7 @@ static void info_07_unneeded_modes_are_cleared(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, info->domain_attr->mr_mode &
 				~hints->domain_attr->mr_mode, 0);
 		KUNIT_EXPECT_EQ_MSG(test, info->domain_attr->mr_mode &
-				    FI_MR_LOCAL, 0, "local memory needs none");
+				    FI_MR_LOCAL, 0, "FI_MR_LOCAL is set");
 	}
 }
 

@@ -98,7 +98,7 @@ static void ep_12_the_buffer_may_be_reused_at_once(struct kunit *test)
 			tr_expect(test, pair->cq[0], out, FI_SEND, 0);
 		KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN,
 				    fi_cq_read(pair->cq[0], NULL, 0),
-				    "a success has another entry");
+				    "a second entry of one success");
 	}
 }
 

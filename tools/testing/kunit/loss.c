@@ -121,7 +121,7 @@ static void loss_messages_arrive_intact(struct kunit *test)
 		if (sent < lossy->chunks && read_one(test, lossy, 0))
 			sent++;
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, deadline),
-				      "message %u does not come", received);
+				      "waited for message %u", received);
 	}
 }
 

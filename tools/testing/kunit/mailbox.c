@@ -221,8 +221,8 @@ static void race_mailbox_sends_and_receives_on_two_cpus(struct kunit *test)
 		cond_resched();
 	}
 	tr_stop(test, thread);
-	KUNIT_EXPECT_EQ_MSG(test, wanted, received, "letters that were received in time");
-	KUNIT_EXPECT_GE_MSG(test, sent, wanted, "letters that were sent in time");
+	KUNIT_EXPECT_EQ_MSG(test, wanted, received, "messages received before the timeout");
+	KUNIT_EXPECT_GE_MSG(test, sent, wanted, "messages sent before the timeout");
 }
 
 static struct kunit_case cases[] = {

@@ -21,7 +21,7 @@ MODULE_PARM_DESC(addr6, "numeric IPv6 address of the same device, may be empty")
 
 bool fx_serial;
 module_param_named(serial, fx_serial, bool, 0444);
-MODULE_PARM_DESC(serial, "tests that do not say otherwise serialize their data calls");
+MODULE_PARM_DESC(serial, "tests without a threading model of their own serialize their data calls");
 
 MODULE_DESCRIPTION("KUnit suites of kOFI's C API");
 MODULE_LICENSE("GPL");

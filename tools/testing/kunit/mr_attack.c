@@ -218,11 +218,11 @@ static void mr_04_nothing_else_is_reached(struct kunit *test)
 				 at_read(at, addr, key, attack->len);
 	if (driver_is_known_to_permit(attack, fx->info)) {
 		KUNIT_EXPECT_EQ_MSG(test, IB_WC_SUCCESS, status,
-				    "mended? then security.rst is out of date");
+				    "siw now refuses this access: update security.rst");
 	} else if (attack->write && status == IB_WC_SUCCESS) {
 		/* The write was sent; the target ends the connection. */
 		KUNIT_EXPECT_TRUE_MSG(test, at_wait_disconnected(at),
-				      "nothing came of it");
+				      "waited for the disconnect after a refused write");
 	} else {
 		KUNIT_EXPECT_NE(test, IB_WC_SUCCESS, status);
 		KUNIT_EXPECT_NULL_MSG(test, memchr_inv(at->buf, OWN, AT_MAX),

@@ -233,7 +233,7 @@ static void cm_09_an_address_is_valid_in_its_namespace_only(struct kunit *test)
 	KUNIT_EXPECT_EQ_MSG(test, -FI_ENODATA,
 			    fi_getinfo(FI_VERSION(1, 17), net_addr, NULL,
 				       FI_SOURCE, hints, &info),
-			    "the first namespace has not got this address");
+			    "the address is not in the initial namespace");
 	fi_freeinfo(info);
 }
 

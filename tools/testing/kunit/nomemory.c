@@ -123,7 +123,7 @@ static void close_02_failed_allocations_in_cm_event_handlers(struct kunit *test)
 		failed = stop_failing(workers);
 		workers->count = 0;
 		KUNIT_EXPECT_NE_MSG(test, result, NO_EVENT,
-				    "nobody is told when allocation %u fails",
+				    "no event when allocation %u fails",
 				    n);
 		if (!failed)
 			KUNIT_EXPECT_EQ(test, result, REQUESTED);
@@ -131,7 +131,7 @@ static void close_02_failed_allocations_in_cm_event_handlers(struct kunit *test)
 		fx_close(test, &ep->fid);
 	}
 	KUNIT_EXPECT_LT(test, n, MAX_ALLOCATIONS);
-	KUNIT_EXPECT_GT_MSG(test, refused, 0, "nothing has failed");
+	KUNIT_EXPECT_GT_MSG(test, refused, 0, "connection attempts that failed");
 	kunit_info(test, "%u allocations, %u of them refused a call\n", n - 2,
 		   refused);
 }

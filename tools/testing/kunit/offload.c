@@ -220,7 +220,7 @@ static void await(struct kunit *test, atomic_t *count, int wanted)
 
 	while (atomic_read_acquire(count) < wanted && time_before(jiffies, end))
 		usleep_range(100, 500);
-	KUNIT_ASSERT_EQ_MSG(test, wanted, atomic_read(count), "transfers that were told of");
+	KUNIT_ASSERT_EQ_MSG(test, wanted, atomic_read(count), "transfers reported to the offload");
 }
 
 static void peer_04_peer_transfers_complete_at_the_offload(struct kunit *test)

@@ -68,7 +68,7 @@ static s64 until_it_breaks(struct kunit *test, struct kofi_pair *pair, u8 *buf, 
 			return ret;
 		usleep_range(100, 1000);
 	} while (time_before(jiffies, deadline));
-	KUNIT_FAIL_AND_ABORT(test, "nobody broke anything");
+	KUNIT_FAIL_AND_ABORT(test, "waited for the link or device to fail");
 	return 0;
 }
 
@@ -111,7 +111,7 @@ static void outage_beyond_the_retry_limit_fails_the_connection(struct kunit *tes
 						 buf));
 	KUNIT_ASSERT_EQ(test, -FI_EAVAIL, until_it_breaks(test, pair, buf, S64_MAX));
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(pair->cq[0], &error, 0));
-	kunit_info(test, "told of it with: %s", fi_strerror(error.err));
+	kunit_info(test, "the sender's error: %s", fi_strerror(error.err));
 	KUNIT_EXPECT_NE(test, FI_EIO, error.err);
 	/* The endpoints can be shut down, and all receives of the sender are flushed. */
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], 0));

@@ -136,7 +136,7 @@ static void close_03_peer_objects_close_in_any_order(struct kunit *test)
 				continue;
 			ret = is_busy(open, which) ? -FI_EBUSY : 0;
 			KUNIT_ASSERT_EQ_MSG(test, ret, fi_close(fids[which]),
-					    "%d of those that are open: %x", which, open);
+					    "closing object %d, open objects %x", which, open);
 			if (!ret)
 				open &= ~BIT(which);
 		}

@@ -104,7 +104,7 @@ static void await_reported(struct kunit *test, const int *count, int wanted)
 	/* Pairs with the release in owner_write() and owner_writeerr(). */
 	while (smp_load_acquire(count) < wanted && time_before(jiffies, end))
 		usleep_range(100, 500);
-	KUNIT_ASSERT_EQ_MSG(test, wanted, *count, "what the owner has been told of");
+	KUNIT_ASSERT_EQ_MSG(test, wanted, *count, "entries written to the owner");
 }
 
 static void peer_01_cq_contexts_without_an_owner_are_refused(struct kunit *test)
@@ -171,7 +171,7 @@ static void peer_01_thread_domain_is_refused(struct kunit *test)
 
 static void never_called(struct fid_cq *cq, void *context)
 {
-	pr_err("kofi: the handler of a queue that nobody reads has been called\n");
+	pr_err("kofi: the handler of a peer queue was called\n");
 }
 
 /* Opened as in fi_peer(3): with the attributes of the owner's queue and FI_PEER. */

@@ -105,7 +105,7 @@ static void peer_04_reading_the_peer_eq_is_refused(struct kunit *test)
 
 static void never_called(struct fid_eq *eq, void *context)
 {
-	pr_err("kofi: the handler of a queue that nobody reads has been called\n");
+	pr_err("kofi: the handler of a peer queue was called\n");
 }
 
 /* Opened as in fi_peer(3): with the attributes of the owner's queue and FI_PEER. */

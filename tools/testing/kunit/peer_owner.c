@@ -354,7 +354,8 @@ static void peer_02_entries_of_peers_do_not_starve_others(struct kunit *test)
 		peer_send(test, ends, i);
 	while (own < 4) {
 		own += read_one(test, fx->cq, peer);
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d of its own have come",
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "read %d of 4 completions of the queue's own endpoints",
 				      own);
 	}
 	/* Errors are read as well. */
@@ -362,7 +363,7 @@ static void peer_02_entries_of_peers_do_not_starve_others(struct kunit *test)
 	for (int i = 2; i < 4; i++) {
 		while (read_one(test, fx->cq, peer) != -FI_EAVAIL)
 			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-					      "the failure has not come");
+					      "waited for the error entry");
 		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
 		KUNIT_EXPECT_PTR_EQ(test, (void *)(ends->in + i * LEN), error.op_context);
 	}
@@ -415,7 +416,7 @@ static void peer_02_several_writers_and_own_endpoints(struct kunit *test)
 		peer_send(test, ends, round);
 		while (own < 2 * (round + 1)) {
 			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-					      "its own completions have not come");
+					      "waited for the completions of the queue's own endpoints");
 			found = fi_cq_read(fx->cq, entries, 1 + theirs % 5);
 			for (ssize_t i = 0; i < found; i++) {
 				bool is_theirs = entries[i].op_context == &writers[0] ||
@@ -433,7 +434,7 @@ static void peer_02_several_writers_and_own_endpoints(struct kunit *test)
 	end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	while ((found = fi_cq_read(fx->cq, entries, 5)) != -FI_EAVAIL) {
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-				      "the failure of its own has not come");
+				      "waited for the error entry of the queue's own endpoint");
 		if (found > 0)
 			theirs += found;
 		cond_resched();

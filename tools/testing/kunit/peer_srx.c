@@ -124,7 +124,7 @@ static void await(struct kunit *test, const int *count, int wanted)
 	/* Pairs with the release in record_entry(). */
 	while (smp_load_acquire(count) < wanted && time_before(jiffies, end))
 		usleep_range(100, 500);
-	KUNIT_ASSERT_EQ_MSG(test, wanted, *count, "entries that were given to the peer");
+	KUNIT_ASSERT_EQ_MSG(test, wanted, *count, "entries that the peer has received");
 }
 
 /* Queues an unexpected entry, with a tag or without one. */
@@ -500,7 +500,7 @@ static void race_receives_and_get_msg_on_two_cpus(struct kunit *test)
 			posted++;
 		cond_resched();
 	}
-	KUNIT_EXPECT_EQ_MSG(test, RACED, posted, "receives that were posted in time");
+	KUNIT_EXPECT_EQ_MSG(test, RACED, posted, "receives posted before the timeout");
 	tr_stop(test, thread);
 	/* Each receive has been taken once, or is still posted. */
 	KUNIT_EXPECT_EQ(test, posted, thread->result + peer->started + rs_depth(world));

@@ -289,7 +289,8 @@ static void await_waiting(struct kunit *test, struct owner *owner, int wanted)
 	/* Pairs with the release of queue(). */
 	while (smp_load_acquire(&owner->waiting) != wanted && time_before(jiffies, end))
 		usleep_range(100, 500);
-	KUNIT_ASSERT_EQ_MSG(test, wanted, owner->waiting, "messages that wait with the owner");
+	KUNIT_ASSERT_EQ_MSG(test, wanted, owner->waiting,
+			    "unexpected messages queued at the owner");
 }
 
 static void await_entries(struct kunit *test, struct owner *owner, int wanted)
@@ -298,7 +299,7 @@ static void await_entries(struct kunit *test, struct owner *owner, int wanted)
 
 	while (READ_ONCE(owner->entries) != wanted && time_before(jiffies, end))
 		usleep_range(100, 500);
-	KUNIT_ASSERT_EQ_MSG(test, wanted, owner->entries, "entries that are not given back");
+	KUNIT_ASSERT_EQ_MSG(test, wanted, owner->entries, "entries that are not freed");
 }
 
 static struct rs_world *world_of(struct kunit *test, struct owner *owner, u64 caps)
@@ -504,7 +505,7 @@ static void await_reported(struct kunit *test, struct owner *owner, int wanted)
 	while (READ_ONCE(owner->reported) < wanted && time_before(jiffies, end))
 		usleep_range(100, 500);
 	KUNIT_ASSERT_EQ_MSG(test, wanted, owner->reported,
-			    "completions that the owner was told of");
+			    "completions reported to the owner");
 }
 
 static void peer_06_an_entry_is_freed_after_its_completion(struct kunit *test)

@@ -58,7 +58,7 @@ static void race_both_ends_shut_down(struct kunit *test)
 			usleep_range(100, 1000);
 		}
 		KUNIT_EXPECT_EQ_MSG(test, 3 * RACE_POSTED, count,
-				    "of what was posted");
+				    "completions of posted operations");
 		for (int side = 0; side < 2; side++)
 			fx_close(test, &race->ep[side]->fid);
 		race_drain_events(test, race->fx->eq);

@@ -85,7 +85,7 @@ void race_run(struct kunit *test, struct race *race,
 	threads[1] = tr_start(test, num_online_cpus() - 1, run_other, race);
 	for (int i = 0; i < 2; i++)
 		KUNIT_ASSERT_TRUE_MSG(test, tr_join(test, threads[i]),
-				      "half %d hangs", i);
+				      "waited for thread %d", i);
 	for (int i = 0; i < 2; i++)
 		tr_stop(test, threads[i]);
 }

@@ -291,7 +291,7 @@ static void rdm_06_datagrams_are_delivered_in_both_directions(struct kunit *test
 						       i));
 	while (received[0] + received[1] + sent[0] + sent[1] < 4 * MANY) {
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-				      "%d and %d of %d are received, %d and %d sent",
+				      "received %d and %d of %d, sent %d and %d",
 				      received[0], received[1], MANY, sent[0], sent[1]);
 		for (int n = 0; n < 2; n++) {
 			if (fi_cq_read(rdm[n]->cq, &entry, 1) != 1)

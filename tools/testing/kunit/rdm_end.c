@@ -48,7 +48,8 @@ static int read_completions(struct kunit *test, struct kofi_rdm *rdm, int count)
 			errors++;
 			count--;
 		}
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d have no end", count);
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for %d more completions", count);
 	}
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(rdm->cq, &entry, 1));
 	return errors;

@@ -147,7 +147,8 @@ void rdm_await_unexpected(struct kunit *test, struct kofi_rdm *rdm, u64 tag)
 		error = (struct fi_cq_err_entry){};
 		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(rdm->cq, &error, 0));
 		KUNIT_ASSERT_EQ(test, FI_ENOMSG, error.err);
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "no message has come");
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for an unexpected message");
 		usleep_range(1000, 2000);
 	}
 	KUNIT_ASSERT_PTR_EQ(test, &msg, entry.op_context);

@@ -13,7 +13,7 @@
 
 static unsigned int flood_peers = 8;
 module_param(flood_peers, uint, 0644);
-MODULE_PARM_DESC(flood_peers, "peers that send what nobody receives");
+MODULE_PARM_DESC(flood_peers, "peers that send messages which are not received");
 
 static unsigned int flood_seconds;
 module_param(flood_seconds, uint, 0644);
@@ -68,7 +68,8 @@ static int send_until_slowed(struct kunit *test, struct flood *f)
 			all++;
 			quiet = jiffies;
 		}
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "they are not slowed");
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for the senders to be slowed");
 		usleep_range(50, 100);
 	}
 	return all;

@@ -164,7 +164,8 @@ static void complete_op(struct hostile_test *c, struct op *op, size_t len, int e
 	struct kunit *test = c->test;
 
 	KUNIT_ASSERT_NOT_NULL(test, op);
-	KUNIT_ASSERT_TRUE_MSG(test, op->pending, "an operation is told of that is not under way");
+	KUNIT_ASSERT_TRUE_MSG(test, op->pending,
+			      "a completion of an operation that is not pending");
 	op->pending = false;
 	if (is_honest(c, op))
 		KUNIT_ASSERT_EQ(test, 0, err);
@@ -230,7 +231,7 @@ static void post_ops(struct hostile_test *c, bool all)
 		if (op->pending || (!all && below(c, 2)))
 			continue;
 		KUNIT_ASSERT_NULL_MSG(c->test, memchr_inv(op->buf, UNPOSTED, op->len),
-				      "written to after its end");
+				      "the buffer was written after its completion");
 		KUNIT_ASSERT_EQ(c->test, 0, post(c->rdm, op));
 	}
 	for (int i = 0; i < ARRAY_SIZE(c->sends); i++) {
@@ -679,7 +680,8 @@ static void finish(struct hostile_test *c)
 			is_over = false;
 			fi_cancel(&c->rdm->ep->fid, op);
 		}
-		KUNIT_ASSERT_TRUE_MSG(c->test, time_before(jiffies, end), "something has no end");
+		KUNIT_ASSERT_TRUE_MSG(c->test, time_before(jiffies, end),
+				      "waited for pending operations");
 		usleep_range(100, 200);
 	} while (!is_over);
 }
@@ -804,7 +806,8 @@ static void rdm_invalid_packets_end_only_their_own_connection(struct kunit *test
 		if (c->closed_by[i])
 			kunit_info(test, "%s: %u\n", names[i], c->closed_by[i]);
 	}
-	KUNIT_EXPECT_EQ_MSG(test, 0, c->closed_by[VALID], "for nothing");
+	KUNIT_EXPECT_EQ_MSG(test, 0, c->closed_by[VALID],
+			    "connections that ended after a valid packet");
 	KUNIT_EXPECT_GE(test, kinds_of(c), KINDS);
 }
 

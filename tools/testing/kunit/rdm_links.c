@@ -268,7 +268,8 @@ static void rdm_03_order_is_kept_while_connections_are_evicted(struct kunit *tes
 	for (int i = 0; i < WINDOW; i++)
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(hub, FI_ADDR_UNSPEC, &in[i], sizeof(*in), &in[i]));
 	while (left) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%u are missing", left);
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for %u more messages", left);
 		for (u32 i = 0; i < SENDERS; i++) {
 			struct msg msg = { i, sent[i] };
 
@@ -342,8 +343,10 @@ static void await_end(struct kunit *test, struct raw *raw, bool is_end, u64 mess
 
 	while (!(is_end ? raw->is_closed : (received_msgs & messages) == messages)) {
 		raw_progress(raw);
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "waited for %s, heard %llx",
-				      is_end ? "the end" : "words", received_msgs);
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for %s, received disconnect messages %llx",
+				      is_end ? "the end of the connection" : "disconnect messages",
+				      received_msgs);
 		usleep_range(500, 1000);
 	}
 	KUNIT_EXPECT_EQ(test, messages, received_msgs);

@@ -221,7 +221,8 @@ static void accesses(struct loss_test *c, enum access what)
 			op->failed = false;
 		}
 		read_cqs(c);
-		KUNIT_ASSERT_TRUE_MSG(c->test, time_before(jiffies, end), "an access has no end");
+		KUNIT_ASSERT_TRUE_MSG(c->test, time_before(jiffies, end),
+				      "waited for the completion of an access");
 		usleep_range(20, 50);
 	} while (!is_over);
 	c->moved += PENDING * (what == ADDS ? 2 * c->elements * sizeof(u64) : c->access);

@@ -55,7 +55,8 @@ static void rdm_03_local_delivery_before_the_send_returns(struct kunit *test)
 			rdm_expect(test, p->rdm[1], p->in, NULL);
 			KUNIT_EXPECT_TRUE(test, tr_intact(p->in, len, n + 1));
 		}
-		KUNIT_EXPECT_GT_MSG(test, delivered, TRIES / 2, "of %zu bytes", lens[i]);
+		KUNIT_EXPECT_GT_MSG(test, delivered, TRIES / 2,
+				    "messages of %zu bytes that arrived before the next poll", lens[i]);
 	}
 }
 
@@ -83,7 +84,8 @@ static void rdm_03_messages_of_random_lengths_keep_their_order(struct kunit *tes
 		u8 *from = out + sent % AHEAD * ROOM, *to = in + posted % AHEAD * ROOM;
 		size_t *len = &lens[sent % AHEAD];
 
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d of %d have come", done, MANY);
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "received %d of %d messages", done, MANY);
 		if (random_bits % 2 && sent < MANY && sent < done + AHEAD &&
 		    !is_sent[sent % AHEAD]) {
 			*len = 4 + random_bits / 8 % (max_len[random_bits / 2 % 4] - 3);
@@ -108,7 +110,7 @@ static void rdm_03_messages_of_random_lengths_keep_their_order(struct kunit *tes
 			KUNIT_ASSERT_TRUE(test, is_posted[which]);
 			KUNIT_ASSERT_EQ(test, lens[which], entry.len);
 			KUNIT_ASSERT_TRUE_MSG(test, tr_intact(entry.op_context, entry.len, number),
-					      "message %d is another", number);
+					      "the receive of message %d has other data", number);
 			is_posted[which] = false;
 			end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 			while (done < posted && !is_posted[done % AHEAD])
@@ -209,7 +211,7 @@ static void close_01_the_receiver_closes_during_local_delivery(struct kunit *tes
 		fx_close(test, &p->rdm[1]->ep->fid);
 		/* The buffer must not be written after the close. */
 		memset(p->in, 0x5a, PACKET);
-		KUNIT_ASSERT_TRUE_MSG(test, tr_join(test, thread), "the sender is not told");
+		KUNIT_ASSERT_TRUE_MSG(test, tr_join(test, thread), "waited for the sender's error");
 		KUNIT_EXPECT_EQ(test, 0, thread->result);
 		KUNIT_EXPECT_PTR_EQ(test, NULL, memchr_inv(p->in, 0x5a, PACKET));
 		fx_close(test, &p->rdm[0]->ep->fid);

@@ -63,7 +63,8 @@ static int one_message(struct kunit *test, struct ends *ends)
 			KUNIT_ASSERT_GT(test, ends->failures--, 0);
 			post(test, ends);
 		}
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "a message has no end");
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for the completion of a message");
 		if (time_after(jiffies, lost)) {
 			ends->failures++;
 			return LOST;
@@ -102,10 +103,11 @@ static int send_until_failure(struct kunit *test, struct ends **out)
 	pr_info("kofi_kunit: traffic flows\n");
 	do {
 		err = one_message(test, ends);
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "nobody broke anything");
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for the link to fail");
 		usleep_range(100, 1000);
 	} while (err <= 0);
-	kunit_info(test, "a connection ends with: %s\n", fi_strerror(err));
+	kunit_info(test, "the connection fails with: %s\n", fi_strerror(err));
 	pr_info("kofi_kunit: a connection ended\n");
 	return err;
 }
@@ -138,8 +140,8 @@ static void rdm_04_sends_fail_during_an_outage_and_work_after_it(struct kunit *t
 	err = one_message(test, ends);
 	KUNIT_EXPECT_GT(test, err, 0);
 	KUNIT_EXPECT_NE(test, FI_EIO, err);
-	kunit_info(test, "nobody is heard for %lld ms: %s\n", ktime_ms_delta(ktime_get(), start),
-		   fi_strerror(err));
+	kunit_info(test, "a new connection fails after %lld ms: %s\n",
+		   ktime_ms_delta(ktime_get(), start), fi_strerror(err));
 	pr_info("kofi_kunit: nobody is heard\n");
 	send_until_success(test, ends);
 }

@@ -121,7 +121,8 @@ static void await_sends(struct kunit *test, struct side *sides)
 		while (has_pending_sends(&sides[s])) {
 			for (int i = 0; i < SIDES; i++)
 				read_cq(test, &sides[i]);
-			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "a send has no end");
+			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+					      "waited for the completion of a send");
 			usleep_range(100, 200);
 		}
 	}
@@ -138,7 +139,7 @@ static void cancel(struct kunit *test, struct side *sides)
 				fi_cancel(&sides[s].rdm->ep->fid, &sides[s].ops[i]);
 				read_cq(test, &sides[s]);
 				KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-						      "a receive has no end");
+						      "waited for the completion of a receive");
 				usleep_range(100, 200);
 			}
 		}
@@ -169,7 +170,7 @@ static void removal_of_the_device_under_datagram_traffic(struct kunit *test)
 			is_announced = true;
 		}
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end_of_all),
-				      "nobody removes the device");
+				      "waited for the device to be removed");
 		usleep_range(100, 1000);
 	}
 	for (int s = 0; s < SIDES; s++)
@@ -222,7 +223,8 @@ static void rdm_messages_with_failing_allocations(struct kunit *test)
 							       FI_ADDR_UNSPEC, op);
 			}
 		}
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end_of_all), "a send has no end");
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end_of_all),
+				      "waited for the completion of a send");
 		usleep_range(100, 200);
 	}
 	kunit_info(test, "%d done, %d failed\n", sides[0].done + sides[1].done,

@@ -349,7 +349,7 @@ static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *te
 		}
 		for (raw_progress(raw); !raw->is_closed; raw_progress(raw)) {
 			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-					      "the connection stays");
+					      "waited for the end of the connection");
 			usleep_range(50, 100);
 		}
 		raw_disconnect(test, raw);
@@ -440,7 +440,8 @@ static void rdm_10_a_claimed_address_probes_the_connection(struct kunit *test)
 
 	connect_raw(test, first, rdm, 1);
 	for (raw_progress(first); !first->probes; raw_progress(first)) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "nobody asks");
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for the probe of the existing connection");
 		KUNIT_ASSERT_FALSE(test, first->is_closed);
 		claim(test, second, rdm, 1);
 	}

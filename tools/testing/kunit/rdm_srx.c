@@ -319,7 +319,7 @@ static void rdm_05_tags_of_shared_receives(struct kunit *test)
 				KUNIT_EXPECT_EQ(test, 0, i / 2);
 				break;
 			default:
-				KUNIT_FAIL(test, "a context that nobody has posted");
+				KUNIT_FAIL(test, "a context that was not posted");
 			}
 		}
 		KUNIT_EXPECT_EQ(test, 0, rs_depth(world));

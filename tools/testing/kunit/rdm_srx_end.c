@@ -461,7 +461,7 @@ static void removal_of_the_device_under_shared_datagram_receives(struct kunit *t
 			is_announced = true;
 		}
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-				      "nobody removes the device");
+				      "waited for the device to be removed");
 		usleep_range(100, 1000);
 	}
 	for (int to = 0; to < 2; to++) {

@@ -222,7 +222,8 @@ static void rdm_06_exceeding_the_credits_ends_the_connection(struct kunit *test)
 				break;
 		}
 		for (raw_progress(raw); !raw->is_closed; raw_progress(raw)) {
-			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "it may send whatever it likes");
+			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+					      "waited for the end of a connection that exceeded its credits");
 			usleep_range(50, 100);
 		}
 		raw_disconnect(test, raw);
@@ -496,7 +497,7 @@ static void rdm_04_an_invalid_mpa_reply_is_retried(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(rdm, addr, out, LEN, out));
 	for (int i = 0; i < RETRIES; i++) {
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_readerr(rdm->cq, &error, 0));
-		KUNIT_ASSERT_EQ_MSG(test, 0, reply_invalid(tcp), "asked %d times", i);
+		KUNIT_ASSERT_EQ_MSG(test, 0, reply_invalid(tcp), "connection request %d", i);
 	}
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, rdm->cq, &error));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)out, error.op_context);

@@ -45,7 +45,8 @@ static void connect_raw(struct kunit *test, struct peers *p, u32 extensions)
 	data.receives = extensions ?: data.receives;
 	/* The endpoint may still have the previous connection. */
 	while (raw_connect(test, p->raw, &p->rdm->name, &data, sizeof(data))) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "the peer is not accepted");
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for the connection request to be accepted");
 		usleep_range(1000, 2000);
 	}
 	p->packets = p->acks = 0;
@@ -92,7 +93,7 @@ static void await_closed(struct kunit *test, struct peers *p, const char *why)
 
 	for (raw_progress(p->raw); !p->raw->is_closed; raw_progress(p->raw)) {
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-				      "%s: the connection stays", why);
+				      "%s: waited for the end of the connection", why);
 		usleep_range(50, 100);
 	}
 }
@@ -103,7 +104,7 @@ static u8 *get_packet(struct kunit *test, struct peers *p)
 	u8 *packet;
 
 	while (!(packet = raw_get_packet(p->raw))) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "no packet is free");
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "waited for a free packet");
 		usleep_range(50, 100);
 	}
 	return packet;

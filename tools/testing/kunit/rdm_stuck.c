@@ -184,7 +184,7 @@ static void ep_13_tx_size_left_is_a_lower_bound(struct kunit *test)
 	KUNIT_EXPECT_GT(test, left, 0);
 	for (int n = 0; n < left; n++)
 		KUNIT_ASSERT_EQ_MSG(test, 0, fi_send(rdm->ep, out, LEN, NULL, to[0], NULL),
-				    "%d of %zd", n, left);
+				    "send %d of %zd", n, left);
 	/* The peer that has the most takes all that is left. */
 	for (int i = 0; i < ARRAY_SIZE(to); i++) {
 		left = fi_tx_size_left(rdm->ep);
@@ -233,7 +233,7 @@ static void rdm_11_queued_sends_are_cancelled(struct kunit *test)
 	raw->context = counts;
 	raw_grant(test, raw);
 	for (raw_progress(raw); counts[1] < 3; raw_progress(raw)) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d messages have come",
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "received %d of 3 messages",
 				      counts[1]);
 		usleep_range(50, 100);
 	}

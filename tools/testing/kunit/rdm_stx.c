@@ -434,7 +434,8 @@ static void ep_04_two_members_with_three_slots(struct kunit *test)
 	for (int n = 0; n < 2; n++)
 		threads[n] = tr_start(test, n % num_online_cpus(), send_and_receive, &sides[n]);
 	for (int n = 0; n < 2; n++) {
-		KUNIT_ASSERT_TRUE_MSG(test, tr_join(test, threads[n]), "side %d has no end", n);
+		KUNIT_ASSERT_TRUE_MSG(test, tr_join(test, threads[n]),
+				      "waited for the thread of side %d", n);
 		KUNIT_EXPECT_EQ(test, 0, threads[n]->result);
 	}
 	for (int n = 0; n < 2; n++)

@@ -264,7 +264,7 @@ static void rma_03_several_rma_iov_are_refused(struct kunit *test)
 		for (int i = 0; i < ARRAY_SIZE(wrong_len); i++)
 			KUNIT_EXPECT_EQ_MSG(test, -FI_EINVAL,
 					    post_rma_iov(fx, &wrong_len[i], 1, is_read),
-					    "%zu bytes there, 16 here",
+					    "remote range of %zu bytes, local memory of 16",
 					    wrong_len[i].len);
 	}
 	rma_settle(test, fx);

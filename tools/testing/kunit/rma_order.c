@@ -216,7 +216,7 @@ static void ep_07_thousands_of_unsignalled_operations(struct kunit *test)
 								      &op);
 			cond_resched();
 		} while (ret == -FI_EAGAIN && time_before(jiffies, end));
-		KUNIT_ASSERT_EQ_MSG(test, 0, ret, "number %d", i);
+		KUNIT_ASSERT_EQ_MSG(test, 0, ret, "post %d", i);
 	}
 	rma_expect(test, fx, near, FI_READ);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(fx->pair->cq[0], NULL, 0));

@@ -106,7 +106,8 @@ static void rma_02_invalid_access_is_refused(struct kunit *test)
 									  &op));
 	err = read_completion(test, fx, near, flag);
 	if (siw && attempt->siw_permits) {
-		KUNIT_EXPECT_EQ_MSG(test, 0, err, "the driver has been mended");
+		KUNIT_EXPECT_EQ_MSG(test, 0, err,
+				    "siw now refuses this access: update security.rst");
 		return;
 	}
 	if (siw)

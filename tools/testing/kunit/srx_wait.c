@@ -17,7 +17,7 @@ static struct sx_world *open_with_waiting(struct kunit *test, size_t size)
 	});
 
 	if (tr_is_iwarp(world->info))
-		kunit_skip(test, "messages do not wait there");
+		kunit_skip(test, "on iWARP a message without a receive ends the connection");
 	return world;
 }
 
@@ -83,7 +83,7 @@ static void cm_07_closing_while_a_shared_receive_is_filled(struct kunit *test)
 	u8 *buf = tr_vbuffer(test, LONG), *sent = tr_vbuffer(test, LONG);
 
 	if (!tr_is_loop(world->info))
-		kunit_skip(test, "a device may forget it until others have received");
+		kunit_skip(test, "rxe posts such a receive again only after others have completed");
 	for (int round = 0; round < tr_rounds; round++) {
 		unsigned long irqs;
 		void *rest;
@@ -118,7 +118,7 @@ static void cq_14_messages_wait_for_cq_slots(struct kunit *test)
 	});
 
 	if (!tr_is_loop(world->info))
-		kunit_skip(test, "room is kept for all of them there");
+		kunit_skip(test, "a device queue reserves slots for all receives");
 	for (int i = 0; i < MANY; i++)
 		KUNIT_ASSERT_EQ(test, 0, sx_recvmsg(world->srx, 0, NULL));
 	for (int i = 0; i < MANY; i++)

@@ -157,7 +157,7 @@ void tr_expect_shutdowns(struct kunit *test, struct fid_eq *eq,
 		seen |= event.entry.fid == &one->fid ? 1 : 0;
 		seen |= event.entry.fid == &other->fid ? 2 : 0;
 	}
-	KUNIT_EXPECT_EQ_MSG(test, 3, seen, "each end is told once");
+	KUNIT_EXPECT_EQ_MSG(test, 3, seen, "each endpoint has one FI_SHUTDOWN");
 }
 
 void tr_expect_silence(struct kunit *test, struct fid_eq *eq)

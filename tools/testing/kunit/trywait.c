@@ -136,7 +136,7 @@ static void poll_07_each_change_of_a_counter_is_reported_once(struct kunit *test
 					    try(fx, &cntr->fid, NULL),
 					    "change %d", j);
 			KUNIT_EXPECT_EQ_MSG(test, 0, try(fx, &cntr->fid, NULL),
-					    "change %d, once more", j);
+					    "change %d, second call", j);
 		}
 	}
 }
