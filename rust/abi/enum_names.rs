@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Names of the values of enumerations.
+//! Names of the values of enumerations, for text output.
 
 use kernel::fmt;
 
@@ -8,20 +8,20 @@ use kernel::fmt;
 pub(crate) struct EnumNames(&'static [(u32, &'static str)]);
 
 impl EnumNames {
-    /// Returns the C name of `value`.
+    /// Returns the name of `value`, if it has one.
     pub(crate) fn name(&self, value: u32) -> Option<&'static str> {
         let found = self.0.iter().find(|entry| entry.0 == value);
         found.map(|entry| entry.1)
     }
 
-    /// Returns `value` for display. No enumeration has a value beyond 32 bits, which is displayed as unknown.
+    /// Returns `value` for display. A value of more than 32 bits is displayed as unknown, with the number `u32::MAX`.
     pub(crate) fn display(&'static self, value: impl TryInto<u32>) -> EnumText {
         let value = value.try_into().unwrap_or(u32::MAX);
         EnumText { names: self, value }
     }
 }
 
-/// Displays a value: its name, or that it is unknown with its number.
+/// Displays the name of a value, or `unknown` and its number if it has no name.
 pub(crate) struct EnumText {
     names: &'static EnumNames,
     value: u32,
@@ -36,16 +36,16 @@ impl fmt::Display for EnumText {
     }
 }
 
-macro_rules! words {
-    ($($(#[$doc:meta])* $names:ident: $($name:ident $word:literal)*;)*) => {
+macro_rules! short_names {
+    ($($(#[$doc:meta])* $names:ident: $($name:ident $text:literal)*;)*) => {
         $(
             $(#[$doc])*
-            pub(crate) static $names: EnumNames = EnumNames(&[$((super::$name, $word)),*]);
+            pub(crate) static $names: EnumNames = EnumNames(&[$((super::$name, $text)),*]);
         )*
     };
 }
 
-words! {
+short_names! {
     /// `enum kofi_object_kind`
     OBJECT:
         KOFI_OBJECT_FABRIC "fabric" KOFI_OBJECT_DOMAIN "domain" KOFI_OBJECT_EP "ep"
@@ -79,7 +79,7 @@ words! {
         KOFI_VALUE_VIOLATIONS "violations";
 }
 
-macro_rules! names {
+macro_rules! c_names {
     ($($(#[$doc:meta])* $names:ident: $($name:ident)*;)*) => {
         $(
             $(#[$doc])*
@@ -88,7 +88,7 @@ macro_rules! names {
     };
 }
 
-names! {
+c_names! {
     /// `enum fi_ep_type`
     EP_TYPE:
         FI_EP_UNSPEC FI_EP_MSG FI_EP_DGRAM FI_EP_RDM FI_EP_SOCK_STREAM FI_EP_SOCK_DGRAM;

@@ -5,7 +5,7 @@
 //! A module cannot hold a reference on itself while its exit function ends the calls: `delete_module()`
 //! refuses to unload a module with a reference count above 0. So each callback is registered under the
 //! addresses of the functions that it calls. After a module's exit function has returned, and before the
-//! module's memory is freed, [`kofi_module_goes`] ends the callbacks that have a function in that memory.
+//! module's memory is freed, [`kofi_module_going`] ends the callbacks that have a function in that memory.
 //!
 //! A spinlock guards the list. It is taken with interrupts off, because the last reference on an object with
 //! a callback can be dropped in any context. It is a leaf.
@@ -203,7 +203,7 @@ impl Going {
 ///
 /// `module` is valid, and its memory is not freed before this returns.
 #[no_mangle]
-unsafe extern "C" fn kofi_module_goes(module: *mut module) {
+unsafe extern "C" fn kofi_module_going(module: *mut module) {
     // INVARIANT: By this function's safety requirement.
     let going = Going(module);
     while let Some(callback) = going.take_callback() {

@@ -27,20 +27,20 @@ void kofi_put_module(struct module *module);
 bool kofi_is_within(const struct module *module, unsigned long address);
 const char *kofi_name_of_module(struct module *module);
 /* Defined in callback.rs. */
-void kofi_module_goes(struct module *module);
-struct net *kofi_caller_net(void);
+void kofi_module_going(struct module *module);
+struct net *kofi_current_net(void);
 void kofi_get_net(struct net *net);
-pid_t kofi_caller(char *name, size_t len);
+pid_t kofi_current_task(char *name, size_t len);
 void kofi_put_net(struct net *net);
 void kofi_warn_atomic(void);
-long kofi_sleep(struct wait_queue_head *sleepers, const s64 *count, s64 seen,
+long kofi_sleep(struct wait_queue_head *queue, const s64 *count, s64 seen,
 		long timeout);
-void kofi_wake(struct wait_queue_head *sleepers);
+void kofi_wake(struct wait_queue_head *queue);
 extern struct workqueue_struct *kofi_cq_wq;
 int kofi_handlers_start(void);
 void kofi_handlers_end(void);
 extern struct workqueue_struct *kofi_close_wq;
-void kofi_ends_later(void);
+void kofi_defer_module_unload(void);
 struct task_struct *kofi_thread_run(int (*run)(void *), void *body,
 				    const char *name);
 void kofi_thread_stop(struct task_struct *task);
@@ -87,7 +87,7 @@ const char *kofi_name_of_module(struct module *module)
 }
 
 /* Takes a reference on the network namespace of the current task, which is in a system call. */
-struct net *kofi_caller_net(void)
+struct net *kofi_current_net(void)
 {
 	return get_net(current->nsproxy->net_ns);
 }
@@ -98,7 +98,7 @@ void kofi_get_net(struct net *net)
 }
 
 /* Copies the name of the running task, padded with zeroes, and returns its process ID. */
-pid_t kofi_caller(char *name, size_t len)
+pid_t kofi_current_task(char *name, size_t len)
 {
 	strscpy_pad(name, current->comm, len);
 	return task_tgid_nr(current);
@@ -114,7 +114,7 @@ void kofi_warn_atomic(void)
 	WARN_ONCE(1, "kofi: a blocking call in atomic context\n");
 }
 
-static bool kofi_is_over(const s64 *count, s64 seen)
+static bool kofi_wait_is_over(const s64 *count, s64 seen)
 {
 	/* Acquire: accesses made before the count changed are visible. */
 	return smp_load_acquire(count) != seen || kofi_should_stop();
@@ -124,23 +124,23 @@ static bool kofi_is_over(const s64 *count, s64 seen)
  * Sleeps until the count differs from seen, or the kthread was told to stop;
  * returns as wait_event_interruptible_timeout(), 0 after the timeout.
  */
-long kofi_sleep(struct wait_queue_head *sleepers, const s64 *count, s64 seen,
+long kofi_sleep(struct wait_queue_head *queue, const s64 *count, s64 seen,
 		long timeout)
 {
 	might_sleep();
 	/* The caller has just read the count: it is read again in the queue only. */
 	return __wait_event_interruptible_timeout(
-		*sleepers, kofi_is_over(count, seen), timeout);
+		*queue, kofi_wait_is_over(count, seen), timeout);
 }
 
-void kofi_wake(struct wait_queue_head *sleepers)
+void kofi_wake(struct wait_queue_head *queue)
 {
 	/* The caller has changed the count, with a full barrier after it. */
-	if (waitqueue_active(sleepers))
-		wake_up_all(sleepers);
+	if (waitqueue_active(queue))
+		wake_up_all(queue);
 }
 
-/* The reference lets the thread be stopped even when it has ended by itself. */
+/* Starts a thread. The caller gets a reference, with which it can stop a thread that has ended by itself. */
 struct task_struct *kofi_thread_run(int (*run)(void *), void *body,
 				    const char *name)
 {
@@ -170,31 +170,34 @@ struct workqueue_struct *kofi_cq_wq;
  */
 struct workqueue_struct *kofi_close_wq;
 
-/* Number of calls into consumers that have ended, or will, without a wait for the last one. */
-static atomic_t kofi_ends;
-/* Number of these ends that kofi_await_ends() has waited for. */
-static int kofi_awaited;
+/* Number of calls of kofi_defer_module_unload(). */
+static atomic_t kofi_deferred_ends;
+/* Number of these calls when kofi_await_deferred_ends() last flushed the workqueues. */
+static int kofi_awaited_ends;
 static DEFINE_MUTEX(kofi_await_lock);
 
-/* Called after the work item that ends the calls has been queued, or from within the last call. */
-void kofi_ends_later(void)
+/*
+ * Makes the unloading of a module flush the workqueues. Called after a work item that
+ * ends calls into a consumer has been queued, or from within the last of these calls.
+ */
+void kofi_defer_module_unload(void)
 {
-	atomic_inc(&kofi_ends);
+	atomic_inc(&kofi_deferred_ends);
 }
 
 /*
- * Waits for last calls of handlers that dropped their own handle, and for work
- * items that end calls whose handle was dropped in atomic context. Such a call
- * may in turn have dropped the handle of another one.
+ * Waits for the running calls of handlers that have dropped their own handle, and for
+ * work items that end the calls of a handle that was dropped in atomic context. Repeats
+ * this while such a call has dropped the handle of another handler.
  */
-static void kofi_await_ends(void)
+static void kofi_await_deferred_ends(void)
 {
 	int seen;
 
 	mutex_lock(&kofi_await_lock);
 	__flush_workqueue(kofi_close_wq);
-	while ((seen = atomic_read(&kofi_ends)) != kofi_awaited) {
-		kofi_awaited = seen;
+	while ((seen = atomic_read(&kofi_deferred_ends)) != kofi_awaited_ends) {
+		kofi_awaited_ends = seen;
 		__flush_workqueue(kofi_close_wq);
 		__flush_workqueue(kofi_cq_wq);
 		__flush_workqueue(system_long_wq);
@@ -211,9 +214,9 @@ static int kofi_module_changes(struct notifier_block *self, unsigned long state,
 {
 	if (state != MODULE_STATE_GOING)
 		return NOTIFY_DONE;
-	kofi_await_ends();
-	kofi_module_goes(module);
-	kofi_await_ends();
+	kofi_await_deferred_ends();
+	kofi_module_going(module);
+	kofi_await_deferred_ends();
 	return NOTIFY_DONE;
 }
 

@@ -24,11 +24,11 @@ mod ffi {
         pub(super) fn kofi_get_module(module: *mut module) -> bool;
         pub(super) fn kofi_get_this_module() -> *mut module;
         pub(super) fn kofi_put_module(module: *mut module);
-        pub(super) fn kofi_caller(name: *mut c_char, len: usize) -> c_int;
+        pub(super) fn kofi_current_task(name: *mut c_char, len: usize) -> c_int;
         pub(super) fn kofi_warn_atomic();
         pub(super) fn kofi_handlers_start() -> c_int;
         pub(super) fn kofi_handlers_end();
-        pub(super) fn kofi_ends_later();
+        pub(super) fn kofi_defer_module_unload();
         pub(super) static kofi_cq_wq: *mut workqueue_struct;
         pub(super) static kofi_close_wq: *mut workqueue_struct;
     }
@@ -97,7 +97,7 @@ pub fn may_administer() -> bool {
 pub fn current_task() -> ([u8; 16], u32) {
     let mut name = [0; 16];
     // SAFETY: The buffer has that many bytes.
-    let number = unsafe { ffi::kofi_caller(name.as_mut_ptr(), name.len()) };
+    let number = unsafe { ffi::kofi_current_task(name.as_mut_ptr(), name.len()) };
     (name, number.unsigned_abs())
 }
 
@@ -159,7 +159,7 @@ impl InterruptContext {
 #[inline(never)]
 pub(crate) fn defer_module_unload() {
     // SAFETY: Counts.
-    unsafe { ffi::kofi_ends_later() };
+    unsafe { ffi::kofi_defer_module_unload() };
 }
 
 /// Owner of the workqueues that handlers run on.

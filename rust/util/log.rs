@@ -2,10 +2,10 @@
 
 //! Log messages about faults that no return value or event reports.
 //!
-//! A message begins with the device, or with the provider or "peer" where there is none; a message about an
-//! endpoint of `verbs` goes on with the number of its queue pair. A peer or a broken device can cause any
-//! number of messages, so their rate is limited: of those that a peer causes by its address, of all others
-//! together (`say.c`).
+//! A message begins with the name of the device, or of the provider if there is no device. In a message about an
+//! endpoint of `verbs` the number of its queue pair follows. A peer or a broken device can cause any number of
+//! messages, so their rate is limited (`log_ratelimit.c`): messages that a peer causes by the peer's address, all
+//! other messages together.
 
 use crate::prelude::*;
 use core::net::IpAddr;
@@ -15,8 +15,8 @@ use kernel::fmt::{
 };
 
 extern "C" {
-    fn kofi_may_say() -> bool;
-    fn kofi_may_say_of(address: *const u8, len: usize) -> bool;
+    fn kofi_may_log() -> bool;
+    fn kofi_may_log_peer(address: *const u8, len: usize) -> bool;
 }
 
 /// Logs a fault of a device. Any context.
@@ -24,13 +24,13 @@ extern "C" {
 #[inline(never)]
 pub(crate) fn warn(device: &dyn Display, msg: fmt::Arguments<'_>) {
     // SAFETY: Counts under a lock of its own, in any context.
-    if unsafe { kofi_may_say() } {
+    if unsafe { kofi_may_log() } {
         pr_warn!("{device}: {msg}\n");
     }
 }
 
-/// Logs a violation by a peer; `device` is the object that was attacked. The rate limit depends on
-/// the peer's address. Any context.
+/// Logs a violation by a peer; `device` is the device or provider of the object that the peer reached. The rate
+/// limit is that of the peer's address. Any context.
 #[cold]
 #[inline(never)]
 pub(crate) fn warn_of_peer(device: &dyn Display, peer: &SocketAddr, msg: fmt::Arguments<'_>) {
@@ -46,10 +46,10 @@ fn may_log_peer(host: IpAddr) -> bool {
         IpAddr::V6(ip) => ip.octets(),
     };
     // SAFETY: The bytes are valid during the call, which takes its own lock and works in any context.
-    unsafe { kofi_may_say_of(octets.as_ptr(), octets.len()) }
+    unsafe { kofi_may_log_peer(octets.as_ptr(), octets.len()) }
 }
 
-#[kunit_tests(kofi_say)]
+#[kunit_tests(kofi_log)]
 mod tests {
     use super::*;
 

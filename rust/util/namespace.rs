@@ -18,7 +18,7 @@ mod ffi {
     use super::net;
 
     extern "C" {
-        pub(super) fn kofi_caller_net() -> *mut net;
+        pub(super) fn kofi_current_net() -> *mut net;
         pub(super) fn kofi_get_net(net: *mut net);
         pub(super) fn kofi_put_net(net: *mut net);
     }
@@ -61,8 +61,8 @@ impl Namespace {
     /// Returns the namespace of the running task, which is in a system call.
     pub fn current() -> Option<ARef<Self>> {
         // SAFETY: A task in a system call has namespaces.
-        let net = NonNull::new(unsafe { ffi::kofi_caller_net() })?;
-        // SAFETY: `kofi_caller_net()` has taken the reference that the result holds.
+        let net = NonNull::new(unsafe { ffi::kofi_current_net() })?;
+        // SAFETY: `kofi_current_net()` has taken the reference that the result holds.
         Some(unsafe { ARef::from_raw(net.cast()) })
     }
 

@@ -4,8 +4,8 @@
 //! function; and a box that is set once and read in this way.
 //!
 //! [`Atomic`]'s own loads and stores call a helper of the kernel unless it is configured with
-//! RUST_INLINE_HELPERS: 5 instructions more for each (x86-64), which is 40 for a post and as many for a
-//! completion. They are for everything off the data path.
+//! RUST_INLINE_HELPERS. Each call takes 5 instructions more (x86-64), which is 40 for a post and as many for a
+//! completion. Code off the data path uses [`Atomic`]'s own.
 
 use crate::prelude::*;
 use core::sync::atomic::{
@@ -58,8 +58,10 @@ pub(crate) fn write_barrier() {
     fence(Ordering::Release);
 }
 
-/// A box that is set at most once, for the data path and for large arrays of boxes. Each read of the kernel
-/// crate's `SetOnce`, which everything else uses, calls a C function, and it has no `get_or_try_init`.
+/// A box that is set at most once, for the data path and for large arrays of boxes.
+///
+/// Other code uses the kernel crate's `SetOnce`, of which each read calls a C function, and which has no
+/// `get_or_try_init`.
 ///
 /// # Invariants
 ///
@@ -79,7 +81,7 @@ impl<T> Default for OnceBox<T> {
 }
 
 impl<T> OnceBox<T> {
-    /// Makes an empty one.
+    /// Makes an empty box.
     pub(crate) const fn new() -> Self {
         // INVARIANT: Null.
         Self(Atomic::new(ptr::null_mut()), PhantomData)
@@ -92,8 +94,8 @@ impl<T> OnceBox<T> {
         unsafe { load_acquire(&self.0).as_ref() }
     }
 
-    /// Returns the value, made by `make` if it is not set yet. When two callers make one at the same time,
-    /// both get the value of the first.
+    /// Returns the value, which `make` makes if it is not set yet. If two callers make a value at the same time,
+    /// both get the one that is set first.
     ///
     /// # Errors
     ///

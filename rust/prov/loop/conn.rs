@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The connection object between two endpoints, from the request on: each side finds the other only through
-//! it; and the requests that have not been answered yet. Its mutex is taken before that of an endpoint.
+//! The connection object of two endpoints, through which each finds the other one, and the connection requests
+//! that have not been answered yet. The connection's mutex is taken before the mutex of an endpoint.
 
 use super::{
     super::common::connreq::ConnReq,
@@ -12,7 +12,7 @@ use crate::util::{
     lock::assert_held, //
 };
 
-/// The two endpoints: the requester and the accepter; each until it leaves.
+/// The two endpoints of a connection, each until its connection ends.
 #[derive(Default)]
 pub(super) struct ConnEnds {
     pub(super) requester: Option<Arc<Endpoint>>,

@@ -64,10 +64,11 @@ pub(super) const MAX_QUEUE_SIZE: usize = 4096;
 /// Depth of an endpoint whose info names none.
 pub(super) const DEFAULT_QUEUE_SIZE: usize = 256;
 
-/// Longest message in bytes, which is copied in one go.
+/// Longest message in bytes. One call copies a whole message.
 pub(super) const MAX_MSG_SIZE: usize = 64 << 20;
 
-/// Longest message beside another provider: that of a device, which loop replaces on the same host.
+/// Longest message of an endpoint beside that of another provider: the longest one of a device, which loop
+/// replaces on the same host.
 const MAX_MSG_SIZE_BESIDE: usize = 1 << 31;
 
 /// Most segments of a region with remote access.

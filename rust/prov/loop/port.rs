@@ -52,12 +52,12 @@ impl UsedPort {
     /// Returns whether this port conflicts with `addr`.
     fn conflicts_with(&self, port_ns: PortNamespace<'_>, addr: &SockAddr) -> bool {
         let is_same = self.addr.ip() == addr.ip() && self.addr.scope() == addr.scope();
-        let meets = is_same || self.addr.is_unspecified() || addr.is_unspecified();
+        let overlaps = is_same || self.addr.is_unspecified() || addr.is_unspecified();
         self.net == *port_ns.net
             && self.owner == port_ns.owner
             && self.addr.is_ipv6() == addr.is_ipv6()
             && self.addr.port() == addr.port()
-            && meets
+            && overlaps
     }
 }
 

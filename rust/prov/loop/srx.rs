@@ -166,7 +166,7 @@ impl Srx {
             let Some(mut handle) = state.waiting_channels.pop() else {
                 return;
             };
-            // Entered under the lock: an ending channel either finds its ticket in the list, or its rundown
+            // Entered under the lock: an ending channel either finds its handle in the list, or its rundown
             // waits for this call.
             let guard = handle.rundown.begin_owned_call();
             let channel = handle.channel.take();
