@@ -13,6 +13,7 @@ pub(crate) mod enum_names;
 pub mod errno;
 pub mod flags;
 pub mod info;
+pub mod nic;
 pub(crate) mod tostr;
 pub mod uapi;
 

@@ -20,6 +20,7 @@ mod ib_client;
 mod iwarp_loopback;
 pub(crate) mod mr;
 pub(crate) mod net;
+pub(crate) mod nic;
 pub(crate) mod pd;
 mod prelude;
 pub(crate) mod qp;

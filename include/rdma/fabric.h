@@ -571,7 +571,7 @@ struct fi_fabric_attr {
  * @ep_attr: endpoint attributes
  * @domain_attr: domain attributes
  * @fabric_attr: fabric attributes
- * @nic: description of the device, or %NULL
+ * @nic: description of the device, or %NULL; ignored in hints
  *
  * An info owns everything that it points to except the fids and
  * &fi_fabric_attr.net. In hints, a zero field or a %NULL attribute accepts
@@ -615,12 +615,12 @@ static_assert(offsetof(struct fi_info, fabric_attr) == 104);
 
 /**
  * struct fi_device_attr - identification of a NIC
- * @name: device name
- * @device_id: device identifier
- * @device_version: revision
- * @vendor_id: vendor identifier
- * @driver: driver name
- * @firmware: firmware version
+ * @name: name of the RDMA device
+ * @device_id: part number that the vendor gave it, such as "0x1017"
+ * @device_version: hardware revision
+ * @vendor_id: vendor's number, such as "0x02c9"
+ * @driver: name of the driver's module
+ * @firmware: firmware version, empty if the device has none
  */
 struct fi_device_attr {
 	char			*name;
@@ -671,11 +671,12 @@ enum fi_link_state {
 
 /**
  * struct fi_link_attr - state of a NIC's link
- * @address: link address in text
- * @mtu: maximum transmission unit, in bytes
+ * @address: hardware address of the port's network interface, or the first GID of
+ *	an InfiniBand port, in text
+ * @mtu: maximum transmission unit of the RDMA packets, in bytes
  * @speed: bits per second
- * @state: up or down
- * @network_type: "Ethernet", "InfiniBand", ...
+ * @state: up or down, when the info was made
+ * @network_type: "Ethernet", "InfiniBand" or "Unspecified"
  */
 struct fi_link_attr {
 	char			*address;
@@ -923,7 +924,12 @@ static inline int fi_fabric(struct fi_fabric_attr *attr,
  * @device_attr: identification
  * @bus_attr: bus address
  * @link_attr: state of the link
- * @prov_attr: additions of the provider
+ * @prov_attr: additions of the provider, for kOFI's own &struct fi_kofi_nic_attr
+ *
+ * Read only, with all that it points to. It belongs to the info: fi_freeinfo()
+ * closes it, and fi_dupinfo() copies it with FI_DUP, whose argument is the address
+ * of a struct fid_nic pointer. Another module's provider has to implement both
+ * calls; its infos are freed before the module is unloaded.
  */
 struct fid_nic {
 	struct fid		fid;
@@ -1029,7 +1035,7 @@ enum {
 	FI_CANCEL_WORK,		/* struct fi_deferred_work */
 	FI_FLUSH_WORK,		/* NULL */
 	FI_REFRESH,		/* struct fi_mr_modify */
-	FI_DUP,			/* struct fid * */
+	FI_DUP,			/* of a fid_nic: where the copy is returned, struct fid_nic ** */
 	FI_GETWAITOBJ,		/* enum fi_wait_obj */
 	FI_GET_VAL,		/* struct fi_fid_var */
 	FI_SET_VAL,		/* struct fi_fid_var */

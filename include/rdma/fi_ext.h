@@ -38,6 +38,20 @@ enum {
 };
 
 /**
+ * struct fi_kofi_nic_attr - kOFI's additions to the description of a device
+ * @size: size of this struct
+ * @numa_node: NUMA node of the device, -1 (NUMA_NO_NODE) if it has none
+ * @comp_vectors: number of completion vectors, see &fi_cq_attr.signaling_vector
+ *
+ * &fid_nic.prov_attr points to it in infos of kOFI's own providers.
+ */
+struct fi_kofi_nic_attr {
+	size_t			size;
+	int			numa_node;
+	u32			comp_vectors;
+};
+
+/**
  * struct fi_fid_export - argument of FI_EXPORT_FID
  * @fid: buffer for the exported fid
  * @flags: reserved, 0

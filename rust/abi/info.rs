@@ -15,7 +15,11 @@ use super::{
     fi_rx_attr,
     fi_tx_attr,
     fid_fabric,
-    net, //
+    net,
+    nic::{
+        self,
+        NicDesc, //
+    }, //
 };
 use crate::prelude::*;
 use kernel::bindings;
@@ -30,16 +34,17 @@ use pin_init::{
 ///
 /// Every pointer but `next`, `handle`, `nic`, the attributes' `fabric` and `domain`, and `net` is null or a
 /// separate allocation of `kmalloc()` that this object owns. Names are NUL-terminated; addresses and keys have
-/// the length in the field beside them. Safe code compares `handle`, `fabric`, `domain` and `net`, and
-/// dereferences neither these nor `nic`.
+/// the length in the field beside them. `nic` is null or a description that this object owns, whose table of calls
+/// is null or closes and copies it in any thread. Safe code compares `handle`, `fabric`, `domain` and `net`, and
+/// does not dereference them.
 #[repr(transparent)]
 pub struct Info(fi_info);
 
-// SAFETY: By the type invariant an `Info` owns the memory that it reads and frees. It never dereferences the
-// other pointers.
+// SAFETY: By the type invariant an `Info` owns the memory that it reads and frees, and any thread may call `nic`. It
+// never dereferences the other pointers.
 unsafe impl Send for Info {}
 
-// SAFETY: Safe code only reads through a shared reference.
+// SAFETY: Safe code only reads through a shared reference, and copies `nic`.
 unsafe impl Sync for Info {}
 
 fn attr<T: Zeroable>() -> Result<*mut T> {
@@ -221,6 +226,8 @@ impl Info {
         if let Some(name) = self.provider_name() {
             new.set_provider_name(name)?;
         }
+        // SAFETY: By the type invariant.
+        new.0.nic = unsafe { nic::duplicate(self.0.nic) }?;
         Ok(new)
     }
 
@@ -335,6 +342,18 @@ impl Info {
         if let Ok(attr) = self.domain_mut() {
             attr.domain = domain;
         }
+    }
+
+    /// Sets the description of the device, with the contents that `fill` writes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(crate) fn set_nic(&mut self, fill: impl FnOnce(&mut NicDesc)) -> Result {
+        let old = mem::replace(&mut self.0.nic, nic::create(fill)?);
+        // SAFETY: By the type invariant; the info does not have the old description any more.
+        unsafe { nic::close(old) };
+        Ok(())
     }
 
     /// Sets the provider's version.
@@ -490,6 +509,8 @@ impl Drop for Info {
         free_ptr(self.0.fabric_attr);
         free_ptr(self.0.src_addr);
         free_ptr(self.0.dest_addr);
+        // SAFETY: By the type invariant.
+        unsafe { nic::close(self.0.nic) };
     }
 }
 

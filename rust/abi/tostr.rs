@@ -125,6 +125,16 @@ pub(crate) unsafe fn write_value(
     written.is_ok()
 }
 
+/// Writes a description of a device into `text`.
+///
+/// # Safety
+///
+/// `nic` is valid for reads, with all memory that it points to.
+pub(super) unsafe fn write_nic(nic: &fid_nic, text: &mut Text<'_>) {
+    // Returns no error, as in `write_value`. SAFETY: By this function's safety requirements.
+    let _ = unsafe { attr::AttrText::write_to(nic, &mut attr::Tree::new(text)) };
+}
+
 /// Returns whether values of this type are numbers: an enumeration, a set of flags, or `mr_mode`.
 fn is_number(datatype: fi_type) -> bool {
     datatype == super::FI_TYPE_MR_MODE

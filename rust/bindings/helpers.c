@@ -8,8 +8,10 @@
 #include <linux/dma-mapping.h>
 #include <linux/inetdevice.h>
 #include <linux/mm.h>
+#include <linux/module.h>
 #include <linux/netdevice.h>
 #include <linux/nsproxy.h>
+#include <linux/pci.h>
 #include <linux/scatterlist.h>
 #include <linux/sched/task_stack.h>
 #include <net/addrconf.h>
@@ -220,4 +222,51 @@ int rust_helper_kofi_way_to_self(struct ib_device *device, u32 port, struct rdma
 	}
 	rdma_put_gid_attr(gid);
 	return ret;
+}
+
+const char *rust_helper_kofi_driver_name(const struct ib_device *device)
+{
+	return module_name(device->ops.owner);
+}
+
+int rust_helper_ibdev_to_node(struct ib_device *device)
+{
+	return ibdev_to_node(device);
+}
+
+/*
+ * PCI address of the adapter that the device is on, directly or through a bus like
+ * virtio's: the domain in the upper half, then bus, device and function as the
+ * kernel numbers them. -1 for none, and for a domain beyond 16 bits.
+ */
+s64 rust_helper_kofi_pci_address(const struct ib_device *device)
+{
+	for (struct device *at = device->dev.parent; at; at = at->parent) {
+		if (dev_is_pci(at)) {
+			u32 domain = pci_domain_nr(to_pci_dev(at)->bus);
+
+			if (domain > U16_MAX)
+				return -1;
+			return (s64)domain << 16 | pci_dev_id(to_pci_dev(at));
+		}
+	}
+	return -1;
+}
+
+/* Writes the link address of the port: that of its network interface, or the first GID. */
+void rust_helper_kofi_link_address(struct ib_device *device, u32 port, char *text, size_t size)
+{
+	struct net_device *netdev = NULL;
+	union ib_gid gid;
+
+	if (rdma_port_get_link_layer(device, port) == IB_LINK_LAYER_ETHERNET)
+		netdev = ib_device_get_netdev(device, port);
+	if (netdev) {
+		scnprintf(text, size, "%*phC", netdev->addr_len, netdev->dev_addr);
+		dev_put(netdev);
+	} else if (!rdma_query_gid(device, port, 0, &gid)) {
+		scnprintf(text, size, "%pI6c", gid.raw);
+	} else {
+		text[0] = 0;
+	}
 }

@@ -19,6 +19,7 @@ use super::{
         Protocol, //
     },
     net::Net,
+    nic::NicAttr,
     prelude::*, //
 };
 use crate::compat::{
@@ -293,6 +294,16 @@ impl DeviceRef {
         // SAFETY: By the invariant the device is registered; `attr` is only written.
         to_result(unsafe { bindings::ib_query_port(self.raw(), self.first_port, &mut attr) })?;
         Ok(attr.max_msg_sz)
+    }
+
+    /// Queries the identification of the device and the state of its first port. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// The driver's errors.
+    pub(crate) fn query_nic(&self) -> Result<NicAttr> {
+        // SAFETY: By the invariant the device is registered, and the port is one of its ports.
+        unsafe { NicAttr::query(self.raw(), self.first_port) }
     }
 
     /// Returns whether the device may be used in the network namespace. Any context.

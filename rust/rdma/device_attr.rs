@@ -100,6 +100,11 @@ pub(crate) struct CStrBuf<const N: usize>([u8; N]);
 impl<const N: usize> CStrBuf<N> {
     /// Copies up to the first NUL, at most all but the last byte.
     pub(crate) fn new(from: &[c_char; N]) -> Self {
+        Self::truncated(from)
+    }
+
+    /// Copies up to the first NUL, truncated to fit.
+    pub(super) fn truncated(from: &[c_char]) -> Self {
         let mut bytes = [0; N];
         for (to, from) in bytes.iter_mut().take(N.saturating_sub(1)).zip(from) {
             if *from == 0 {

@@ -231,7 +231,7 @@ attr_texts! {
         net pointer,
     }
     fid "fid" { fclass one of CLASS, context pointer, }
-    fid_nic "nic" { device_attr subtree, bus_attr subtree, link_attr subtree, }
+    fi_kofi_nic_attr "fi_kofi_nic_attr" { numa_node, comp_vectors, }
     fi_device_attr "fi_device_attr" {
         name string, device_id string, device_version string, vendor_id string, driver string,
         firmware string,
@@ -276,6 +276,23 @@ impl AttrText for fi_bus_attr {
             unsafe { self.attr.pci.write_to(&mut tree) }?;
         }
         Ok(())
+    }
+}
+
+impl AttrText for fid_nic {
+    const NAME: &'static str = "nic";
+
+    unsafe fn write_to(&self, tree: &mut Tree<'_, '_>) -> fmt::Result {
+        let mut tree = tree.subtree(Self::NAME)?;
+        write_field!(tree, self, device_attr subtree);
+        write_field!(tree, self, bus_attr subtree);
+        write_field!(tree, self, link_attr subtree);
+        // SAFETY: A description is valid for reads.
+        match unsafe { nic::kofi_attr(self) } {
+            // SAFETY: It has no pointers.
+            Some(attr) => unsafe { attr.write_to(&mut tree) },
+            None => Ok(()),
+        }
     }
 }
 

@@ -16,6 +16,10 @@ use super::{
     srx, //
 };
 use crate::{
+    abi::{
+        fi_pci_attr,
+        nic::NicDesc, //
+    },
     fi::info::CORE_CAPS,
     rdma::{
         device::DeviceRef,
@@ -23,6 +27,7 @@ use crate::{
             DeviceAttr,
             Protocol, //
         },
+        nic::NicAttr, //
     },
 };
 
@@ -168,7 +173,7 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
         .ok_or(Errno::ENODEV)?;
     let used = device.try_get()?;
     let attributes = &used.attributes;
-    let max_msg_size = used.max_msg_size()? as usize;
+    let nic = used.query_nic()?;
     let (depth, sges) = queue_limits(&used);
     let (atomics, tx_comp_order) = negotiate_atomics(hints, attributes);
     let has_srx = srx::has_srq(attributes);
@@ -180,7 +185,7 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
         ),
         false => (depth, sges),
     };
-    MsgInfo {
+    let mut info = MsgInfo {
         prov_name: PROV_NAME,
         prov_version: PROV_VERSION,
         fabric_name: fabric,
@@ -199,7 +204,7 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
         rx_size,
         tx_iov_limit: sges,
         rx_iov_limit,
-        max_msg_size,
+        max_msg_size: nic.max_msg_size as usize,
         shares_rx,
         has_srx,
         cq_cnt: attributes.max_cq as usize,
@@ -208,7 +213,38 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
         mr_cnt: attributes.max_mr as usize,
         mr_iov_limit: attributes.max_fast_reg_page_list_len as usize,
     }
-    .build(hints)
+    .build(hints)?;
+    info.set_nic(|desc| describe_nic(desc, &used, &nic))?;
+    Ok(info)
+}
+
+/// Writes the description of a device.
+fn describe_nic(desc: &mut NicDesc, device: &DeviceRef, nic: &NicAttr) {
+    desc.name.set(fmt!("{}", device.name()));
+    desc.device_id.set(fmt!("{:#06x}", nic.part_id));
+    desc.device_version.set(fmt!("{}", nic.hw_version));
+    desc.vendor_id.set(fmt!("{:#06x}", nic.vendor_id));
+    desc.driver.set(fmt!("{}", nic.driver));
+    desc.firmware.set(fmt!("{}", nic.firmware));
+    desc.address.set(fmt!("{}", nic.address));
+    desc.network_type.set(fmt!("{:?}", nic.link_layer));
+    if let Some(pci) = nic.pci {
+        desc.has_pci = true;
+        desc.pci = fi_pci_attr {
+            domain_id: pci.domain,
+            bus_id: pci.bus,
+            device_id: pci.device,
+            function_id: pci.function,
+        };
+    }
+    desc.mtu = nic.mtu;
+    desc.speed = nic.speed as usize;
+    desc.state = match nic.is_up {
+        true => abi::FI_LINK_UP,
+        false => abi::FI_LINK_DOWN,
+    };
+    desc.numa_node = nic.numa_node;
+    desc.comp_vectors = device.attributes.num_comp_vectors;
 }
 
 /// Checks that an endpoint on `device` can be opened with an info, which its consumer may have
