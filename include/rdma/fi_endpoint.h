@@ -472,10 +472,12 @@ static inline ssize_t fi_cancel(fid_t fid, void *context)
  * Return:
  * * 0 - the option is set, for later operations
  * * -FI_ENOPROTOOPT - an option other than FI_OPT_MIN_MULTI_RECV of an active
- *   endpoint, or FI_OPT_KOFI_CONNECTIONS or FI_OPT_KOFI_IDLE_MS of a datagram
- *   endpoint
+ *   endpoint, FI_OPT_KOFI_CONNECTIONS or FI_OPT_KOFI_IDLE_MS of a datagram
+ *   endpoint, or FI_OPT_KOFI_CM_DATA_RAW of a connected or passive one
  * * -FI_EINVAL - 0 bytes for a message, 0 or more than 128 connections, more than
- *   INT_MAX milliseconds; @optval is %NULL, or not a size_t
+ *   INT_MAX milliseconds, a switch that is neither 0 nor 1; @optval is %NULL, or
+ *   not a size_t
+ * * -FI_EOPBADSTATE - FI_OPT_KOFI_CM_DATA_RAW after fi_connect() or fi_accept()
  */
 static inline int fi_setopt(fid_t fid, int level, int optname,
 			    const void *optval, size_t optlen)
@@ -497,8 +499,8 @@ static inline int fi_setopt(fid_t fid, int level, int optname,
  * Return:
  * * 0 - the value has been written
  * * -FI_ENOPROTOOPT - an option other than FI_OPT_CM_DATA_SIZE,
- *   FI_OPT_MIN_MULTI_RECV of an active endpoint, or FI_OPT_KOFI_* of a datagram
- *   endpoint
+ *   FI_OPT_MIN_MULTI_RECV of an active endpoint, or FI_OPT_KOFI_* of the kind of
+ *   endpoint that has it
  * * -FI_ETOOSMALL - @optval has no room for a size_t
  * * -FI_EINVAL - @optlen is %NULL
  */

@@ -27,14 +27,16 @@
 #define FI_PROV_SPECIFIC_TCP	(0x7cb << 16)
 #define FI_PROV_SPECIFIC_KOFI	(0x0f1 << 16)
 
-/* Options of FI_OPT_ENDPOINT for datagram endpoints; each is a size_t */
+/* Options of FI_OPT_ENDPOINT; each is a size_t */
 enum {
-	/* Maximum number of connections, 1 to 128 */
+	/* Datagram endpoints: maximum number of connections, 1 to 128 */
 	FI_OPT_KOFI_CONNECTIONS = -FI_PROV_SPECIFIC_KOFI,
-	/* Milliseconds before an unused connection is closed; 0: never */
+	/* Datagram endpoints: milliseconds before an unused connection is closed; 0: never */
 	FI_OPT_KOFI_IDLE_MS,
-	/* Number of connections, read only */
+	/* Datagram endpoints: number of connections, read only */
 	FI_OPT_KOFI_CONNECTED,
+	/* Connected and passive endpoints: 1 if private data has no length byte */
+	FI_OPT_KOFI_CM_DATA_RAW,
 };
 
 /**

@@ -390,11 +390,13 @@ pub(super) fn ep_option(name: u32) -> Option<EpOption> {
     const CONNECTIONS: u32 = abi::FI_OPT_KOFI_CONNECTIONS as u32;
     const IDLE: u32 = abi::FI_OPT_KOFI_IDLE_MS as u32;
     const CONNECTED: u32 = abi::FI_OPT_KOFI_CONNECTED as u32;
+    const CM_DATA_RAW: u32 = abi::FI_OPT_KOFI_CM_DATA_RAW as u32;
     match name {
         abi::FI_OPT_MIN_MULTI_RECV => Some(EpOption::MinMultiRecv),
         CONNECTIONS => Some(EpOption::MaxConnections),
         IDLE => Some(EpOption::IdleTimeout),
         CONNECTED => Some(EpOption::ConnectionCount),
+        CM_DATA_RAW => Some(EpOption::CmDataRaw),
         _ => None,
     }
 }

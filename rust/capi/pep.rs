@@ -7,6 +7,10 @@ use super::{
         copy_address,
         getopt, //
     },
+    ep::{
+        ep_option,
+        read_option, //
+    },
     eq,
     fabric::FabricObject,
     object::{
@@ -54,10 +58,19 @@ fi_ops! {
 fi_ops! {
     static OPS: fi_ops_ep {
         getopt: fn fi_getopt(pep: &ListenerObject, level, name, value, len) -> Result {
-            let limit = pep.listener.core().private_data_limit();
-            let option = |name| (name == abi::FI_OPT_CM_DATA_SIZE).then_some(limit);
+            let core = pep.listener.core();
+            let option = |name| match name {
+                abi::FI_OPT_CM_DATA_SIZE => Some(core.private_data_limit()),
+                _ => ep_option(name).and_then(|option| core.getopt(option).ok()),
+            };
             // SAFETY: `len` is NULL or valid, `value` is NULL or valid for `*len` bytes.
             unsafe { getopt(option, level, name, value, len) }
+        }
+
+        setopt: fn fi_setopt(pep: &ListenerObject, level, name, value, len) -> Result {
+            // SAFETY: `value` is NULL or valid for `len` bytes.
+            let (option, value) = unsafe { read_option(level, name, value, len)? };
+            pep.listener.core().setopt(option, value)
         }
     }
 }

@@ -351,6 +351,8 @@ pub enum EpOption {
     IdleTimeout,
     /// FI_OPT_KOFI_CONNECTED: current number of connections. Read-only.
     ConnectionCount,
+    /// FI_OPT_KOFI_CM_DATA_RAW: 1 if private data is sent and reported without a length byte, 0 otherwise.
+    CmDataRaw,
 }
 
 /// The kind of a transmit.
@@ -509,7 +511,8 @@ pub trait Endpoint: Any + Send + Sync {
     /// Returns the peer's address.
     fn peer(&self) -> Result<SocketAddr>;
 
-    /// Returns the maximum size of private data, in bytes.
+    /// Returns the maximum size in bytes of the private data of `connect()`, or of `accept()` if the endpoint was
+    /// opened for a connection request.
     fn private_data_limit(&self) -> usize;
 
     /// Returns a lower bound on the receives that can be posted; -FI_EOPBADSTATE before the endpoint is
@@ -746,8 +749,22 @@ pub trait PassiveEndpoint: Any + Send + Sync {
     /// Returns the local address.
     fn name(&self) -> Result<SocketAddr>;
 
-    /// Returns the maximum size of private data, in bytes.
+    /// Returns the maximum size in bytes of the private data of `reject()`.
     fn private_data_limit(&self) -> usize;
+
+    /// Returns the value of an option. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOPROTOOPT for an option that passive endpoints do not have.
+    fn getopt(&self, option: EpOption) -> Result<usize>;
+
+    /// Sets an option, for requests that arrive later. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::getopt`]; -FI_EINVAL for an invalid value.
+    fn setopt(&self, option: EpOption, value: usize) -> Result;
 
     /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
     fn fill_info(&self, info: &mut ObjectInfo<'_>);

@@ -3,6 +3,7 @@
 //! Code shared by providers: software completion queues and memory regions, infos, passive endpoints and
 //! connection requests, and the state of connections.
 
+pub(super) mod cm_data;
 pub(super) mod conn_state;
 pub(super) mod connreq;
 pub(super) mod flags;

@@ -135,6 +135,18 @@ impl AtomicConnState {
         ConnState::from_raw(self.0.load(Acquire))
     }
 
+    /// Checks that neither `fi_connect()` nor `fi_accept()` has begun.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPBADSTATE.
+    pub(crate) fn check_not_connecting(&self) -> Result {
+        match self.get() {
+            ConnState::Open | ConnState::Enabled => Ok(()),
+            _ => Err(Errno::EOPBADSTATE),
+        }
+    }
+
     /// Checks that a transmit can be posted. The work queue's target, published before this state, is what
     /// makes the queue pair ready.
     ///

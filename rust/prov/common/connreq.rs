@@ -10,11 +10,11 @@ use crate::{
     util::context, //
 };
 
-/// Maximum number of bytes of private data: those that fit into a request beside rdma_cm's header.
-pub(crate) const MAX_PRIVATE_DATA: usize = 55;
-
 /// A provider's connection request. Dropping an unanswered request rejects it.
 pub(crate) trait ConnReq {
+    /// Returns the maximum number of bytes of private data of [`Self::reject`].
+    fn reject_data_limit(&self) -> usize;
+
     /// Rejects the request, with private data for the peer. May sleep.
     fn reject(self, private_data: &[u8]);
 }
@@ -93,14 +93,14 @@ impl<R: ConnReq> ConnReqList<R> {
     ///
     /// # Errors
     ///
-    /// -FI_EOPBADSTATE in atomic context; -FI_EINVAL for more than [`MAX_PRIVATE_DATA`] bytes, and if there is no
+    /// -FI_EOPBADSTATE in atomic context; -FI_EINVAL for more data than the request permits, and if there is no
     /// request with that handle.
     pub(crate) fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
         context::in_process()?;
-        if private_data.len() > MAX_PRIVATE_DATA {
-            return Err(Errno::EINVAL);
-        }
-        self.take(handle)?.reject(private_data);
+        let found = self.take_where(|pending| {
+            pending.handle == handle && private_data.len() <= pending.request.reject_data_limit()
+        });
+        found.ok_or(Errno::EINVAL)?.reject(private_data);
         Ok(())
     }
 

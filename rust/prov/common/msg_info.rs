@@ -3,7 +3,6 @@
 //! Infos of connected endpoints for `fi_getinfo()`, from the limits of a provider.
 
 use super::{
-    connreq::MAX_PRIVATE_DATA,
     hints::Hints, //
 };
 use crate::{
@@ -16,7 +15,10 @@ use crate::{
         flags::*,
         VERSION, //
     },
-    fi::prelude::*, //
+    fi::{
+        eq::MAX_DATA,
+        prelude::*, //
+    },
 };
 
 /// Size of remote CQ data, which verbs sends as immediate data.
@@ -135,7 +137,7 @@ impl MsgInfo<'_> {
             mr_iov_limit: self.mr_iov_limit,
             mr_cnt: self.mr_cnt,
             caps: self.domain_caps,
-            max_err_data: MAX_PRIVATE_DATA,
+            max_err_data: MAX_DATA,
             ..pin_init::zeroed()
         })?;
         info.set_fabric(&fi_fabric_attr {

@@ -4,7 +4,10 @@
 //!
 //! The provider's mutex guards [`ListenState`]; [`PepCore`] takes no lock but its leaf for the address.
 
-use super::hints::Hints;
+use super::{
+    cm_data::RawCmData,
+    hints::Hints, //
+};
 use crate::{
     abi::{
         addr::format_of,
@@ -22,7 +25,8 @@ use crate::{
             EndpointAddrs,
             Introspect, //
         },
-        prelude::*, //
+        prelude::*,
+        provider::EpOption, //
     },
 };
 
@@ -85,6 +89,8 @@ pub(crate) struct PepCore {
     #[pin]
     addrs: EndpointAddrs,
     is_listening: AtomicFlag,
+    /// Set if private data of requests and rejections has no length byte.
+    pub(crate) raw_cm_data: RawCmData,
 }
 
 impl PepCore {
@@ -100,6 +106,7 @@ impl PepCore {
             addr_format,
             addrs <- EndpointAddrs::new(None, None),
             is_listening: AtomicFlag::new(false),
+            raw_cm_data: RawCmData::new(false),
         })
     }
 
@@ -119,6 +126,24 @@ impl PepCore {
         };
         info.set_addresses(format, Some(&local), Some(&peer))?;
         Event::alloc(self.source)
+    }
+
+    /// Implements `fi_getopt()`: -FI_ENOPROTOOPT for an option of active endpoints. Any context.
+    pub(crate) fn getopt(&self, option: EpOption) -> Result<usize> {
+        match option {
+            EpOption::CmDataRaw => Ok(self.raw_cm_data.get().into()),
+            _ => Err(Errno::ENOPROTOOPT),
+        }
+    }
+
+    /// Implements `fi_setopt()`, for requests that arrive later. Any context.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::getopt`]; -FI_EINVAL for an invalid value.
+    pub(crate) fn setopt(&self, option: EpOption, value: usize) -> Result {
+        self.getopt(option)?;
+        self.raw_cm_data.set(value)
     }
 
     /// Sets the address for introspection.

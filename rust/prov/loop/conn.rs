@@ -4,7 +4,10 @@
 //! that have not been answered yet. The connection's mutex is taken before the mutex of an endpoint.
 
 use super::{
-    super::common::connreq::ConnReq,
+    super::common::{
+        cm_data::CmDataLimits,
+        connreq::ConnReq, //
+    },
     prelude::*, //
 };
 use crate::util::{
@@ -94,15 +97,18 @@ pub(super) struct Request {
     conn: Option<Arc<Conn>>,
     pub(super) local: SockAddr,
     pub(super) peer: SockAddr,
+    /// Set if the listener wanted private data without a length byte when the request arrived.
+    pub(super) is_raw: bool,
 }
 
 impl Request {
     /// Makes the request of `peer` to the listener at `local`.
-    pub(super) fn new((local, peer): (SockAddr, SockAddr), conn: &Arc<Conn>) -> Self {
+    pub(super) fn new((local, peer): (SockAddr, SockAddr), is_raw: bool, conn: &Arc<Conn>) -> Self {
         Self {
             conn: Some(conn.clone()),
             local,
             peer,
+            is_raw,
         }
     }
 
@@ -123,6 +129,10 @@ impl Request {
 }
 
 impl ConnReq for Request {
+    fn reject_data_limit(&self) -> usize {
+        CmDataLimits::new(self.is_raw).reject
+    }
+
     fn reject(mut self, private_data: &[u8]) {
         self.reject_with_data(private_data);
     }

@@ -8,11 +8,14 @@ mod post;
 
 use super::{
     super::common::{
+        cm_data::{
+            CmDataLimits,
+            RawCmData, //
+        },
         conn_state::{
             AtomicConnState,
             ConnState, //
         },
-        connreq::MAX_PRIVATE_DATA,
         min_multi_recv::MinMultiRecv,
         sw_cq::ProgressHandle, //
     },
@@ -98,6 +101,10 @@ pub(crate) struct Endpoint {
     source: Source,
     /// Bytes of each piece that a multi-receive buffer is posted in.
     min_multi_recv: MinMultiRecv,
+    /// Set if private data has the limits of data without a length byte.
+    raw_cm_data: RawCmData,
+    /// Set if the endpoint was made to accept a connection request.
+    is_for_request: bool,
     #[pin]
     link: Mutex<Link>,
     /// Copy of the addresses in `link`, for introspection.
@@ -137,6 +144,8 @@ impl Endpoint {
                 domain,
                 source,
                 min_multi_recv: MinMultiRecv::new(),
+                raw_cm_data: RawCmData::new(connreq.as_ref().is_some_and(|it| it.is_raw)),
+                is_for_request: connreq.is_some(),
                 addrs <- EndpointAddrs::new(local, peer),
                 link <- new_mutex!(
                     Link {
@@ -290,7 +299,11 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn private_data_limit(&self) -> usize {
-        MAX_PRIVATE_DATA
+        let limits = CmDataLimits::new(self.raw_cm_data.get());
+        match self.is_for_request {
+            true => limits.accept,
+            false => limits.connect,
+        }
     }
 
     fn receives_left(&self) -> Result<usize> {
@@ -324,11 +337,18 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn getopt(&self, option: EpOption) -> Result<usize> {
-        self.min_multi_recv.getopt(option)
+        match option {
+            EpOption::CmDataRaw => Ok(self.raw_cm_data.get().into()),
+            _ => self.min_multi_recv.getopt(option),
+        }
     }
 
     fn setopt(&self, option: EpOption, value: usize) -> Result {
-        self.min_multi_recv.setopt(option, value)
+        if option != EpOption::CmDataRaw {
+            return self.min_multi_recv.setopt(option, value);
+        }
+        self.state.check_not_connecting()?;
+        self.raw_cm_data.set(value)
     }
 
     #[inline]

@@ -4,7 +4,7 @@
 
 use super::{
     super::common::{
-        connreq::MAX_PRIVATE_DATA,
+        cm_data::CmDataLimits,
         pep::{
             ListenState,
             PepCore, //
@@ -21,7 +21,8 @@ use crate::{
             EventQueue,
             Kind, //
         },
-        introspect::Introspect, //
+        introspect::Introspect,
+        provider::EpOption, //
     },
 };
 
@@ -97,7 +98,7 @@ impl PassiveEndpoint {
         let handle = connreqs.next_number();
         let backlog = link.listen.backlog.unsigned_abs() as usize;
         connreqs.add(handle, self.core.listener_id, backlog, || {
-            Request::new((to, peer), conn)
+            Request::new((to, peer), self.core.raw_cm_data.get(), conn)
         })?;
         info.set_handle(handle);
         // A concurrent `close()` waits for the lock, then finds and refuses the request.
@@ -146,7 +147,15 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn private_data_limit(&self) -> usize {
-        MAX_PRIVATE_DATA
+        CmDataLimits::new(self.core.raw_cm_data.get()).reject
+    }
+
+    fn getopt(&self, option: EpOption) -> Result<usize> {
+        self.core.getopt(option)
+    }
+
+    fn setopt(&self, option: EpOption, value: usize) -> Result {
+        self.core.setopt(option, value)
     }
 
     fn fill_info(&self, info: &mut ObjectInfo<'_>) {

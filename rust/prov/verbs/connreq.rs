@@ -4,7 +4,10 @@
 
 use super::{
     super::common::connreq,
-    cm_data::CmData,
+    cm_data::{
+        new_frame,
+        CmFormat, //
+    },
     fabric::Fabric,
     prelude::*, //
 };
@@ -33,6 +36,8 @@ pub(super) struct ConnReq {
     pub(super) id: CmId,
     handler: Arc<ConnReqHandler>,
     device: Arc<Device>,
+    /// Format of the private data, that of the listener when the request arrived.
+    pub(super) cm_format: CmFormat,
     /// Numbers of RDMA reads and atomics that the peer permits us to answer and to start.
     pub(super) responder_resources: u8,
     pub(super) initiator_depth: u8,
@@ -45,6 +50,7 @@ impl ConnReq {
         handle: usize,
         id: CmId,
         device: Arc<Device>,
+        cm_format: CmFormat,
         conn: &ConnParam<'_>,
     ) -> Result<Self> {
         let handler = ConnReqHandler {
@@ -58,6 +64,7 @@ impl ConnReq {
             id,
             handler,
             device,
+            cm_format,
             responder_resources: conn.responder_resources,
             initiator_depth: conn.initiator_depth,
         })
@@ -75,10 +82,14 @@ impl ConnReq {
 }
 
 impl connreq::ConnReq for ConnReq {
+    fn reject_data_limit(&self) -> usize {
+        self.cm_format.limits(self.device.protocol).reject
+    }
+
     fn reject(self, private_data: &[u8]) {
-        if let Ok(frame) = CmData::new(private_data) {
+        if let Ok(bytes) = self.cm_format.encode(private_data, &mut new_frame()) {
             // Fails if the peer has given up already.
-            let _ = self.id.reject(frame.as_bytes(), REJ_CONSUMER_DEFINED);
+            let _ = self.id.reject(bytes, REJ_CONSUMER_DEFINED);
         }
     }
 }

@@ -19,7 +19,7 @@ mod transition;
 
 use super::{
     super::common::{
-        connreq::MAX_PRIVATE_DATA,
+        cm_data::RawCmData,
         min_multi_recv::MinMultiRecv,
         stats::Violations, //
     },
@@ -27,7 +27,7 @@ use super::{
         CasAtomicTable,
         DeviceWord, //
     },
-    cm_data::CmData,
+    cm_data::CmFormat,
     cntr::WqCounters,
     conn_state::{
         AtomicConnState,
@@ -118,8 +118,8 @@ struct EpConn {
     shutdown_event: Option<OwnedEvent>,
     local_addr: Option<SockAddr>,
     peer_addr: Option<SockAddr>,
-    /// Private data of `fi_connect()`, until the route is resolved.
-    pending_data: Option<CmData>,
+    /// Private data of `fi_connect()` as it is sent, until the route is resolved.
+    pending_data: Option<KVec<u8>>,
     /// Set on the passive side: the endpoint accepts a connection request.
     is_accepting: bool,
     /// Set once rdma_cm has reported the connection and FI_CONNECTED is reported later.
@@ -142,6 +142,8 @@ pub(crate) struct Endpoint {
     source: Source,
     /// Size of the pieces in which a multi-receive buffer is posted.
     min_multi_recv: MinMultiRecv,
+    /// Whether private data has no length byte.
+    raw_cm_data: RawCmData,
     /// Set once the endpoint has posted an RDMA read, on iWARP only.
     has_read: AtomicFlag,
     /// Memory for the old values of atomic operations that do not fetch.
@@ -196,6 +198,7 @@ impl Endpoint {
                 domain,
                 source,
                 min_multi_recv: MinMultiRecv::new(),
+                raw_cm_data: RawCmData::new(false),
                 has_read: AtomicFlag::new(false),
                 discard_buf: KBox::new(DeviceWord(Atomic::new(0)), GFP_KERNEL)?,
                 is_removed: AtomicFlag::new(false),
@@ -304,6 +307,11 @@ impl Endpoint {
     /// Marks the endpoint as notified of the removal of its device; returns true the first time.
     pub(super) fn mark_removed(&self) -> bool {
         !self.is_removed.xchg(true, Full)
+    }
+
+    /// Returns the format of private data on the wire.
+    fn cm_format(&self) -> CmFormat {
+        CmFormat::new(self.raw_cm_data.get())
     }
 
     fn qp(&self) -> Result<Arc<Qp>> {
@@ -486,7 +494,11 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn private_data_limit(&self) -> usize {
-        MAX_PRIVATE_DATA
+        let limits = self.cm_format().limits(self.pd.device().protocol);
+        match self.attrs.is_for_request {
+            true => limits.accept,
+            false => limits.connect,
+        }
     }
 
     fn receives_left(&self) -> Result<usize> {
@@ -548,11 +560,19 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn getopt(&self, option: EpOption) -> Result<usize> {
-        self.min_multi_recv.getopt(option)
+        match option {
+            EpOption::CmDataRaw => Ok(self.raw_cm_data.get().into()),
+            _ => self.min_multi_recv.getopt(option),
+        }
     }
 
     fn setopt(&self, option: EpOption, value: usize) -> Result {
-        self.min_multi_recv.setopt(option, value)
+        if option != EpOption::CmDataRaw {
+            return self.min_multi_recv.setopt(option, value);
+        }
+        // The answer has the format of the request.
+        self.state.check_not_connecting()?;
+        self.raw_cm_data.set(value)
     }
 
     #[inline(always)]

@@ -30,7 +30,7 @@ pub(super) struct Fabric {
     /// The namespace for an info, whose readers use it while the fabric is open.
     pub(super) namespace: ARef<Namespace>,
     /// Kind of its devices; None for any kind.
-    protocol: Option<Protocol>,
+    pub(super) protocol: Option<Protocol>,
     /// Pending connection requests.
     #[pin]
     pub(super) connreqs: ConnReqList<ConnReq>,

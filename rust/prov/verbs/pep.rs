@@ -5,14 +5,11 @@
 //! `state` guards the id and the event queue; it is not held across calls of rdma_cm.
 
 use super::{
-    super::common::{
-        connreq::MAX_PRIVATE_DATA,
-        pep::{
-            ListenState,
-            PepCore, //
-        },
+    super::common::pep::{
+        ListenState,
+        PepCore, //
     },
-    cm_data::parse_cm_data,
+    cm_data::CmFormat,
     connreq::ConnReq,
     fabric::Fabric,
     info,
@@ -27,9 +24,13 @@ use crate::{
             Kind,
             OwnedEvent, //
         },
-        introspect::Introspect, //
+        introspect::Introspect,
+        provider::EpOption, //
     },
-    rdma::cm, //
+    rdma::{
+        cm,
+        device_attr::Protocol, //
+    },
 };
 
 struct PepState {
@@ -122,11 +123,12 @@ impl PassiveEndpoint {
         let eq = eq.ok_or(Errno::ENOEQ)?;
         let connreqs = &self.fabric.connreqs;
         let handle = connreqs.next_number();
-        let request = ConnReq::new(&self.fabric, handle, id, device, conn)?;
+        let cm_format = CmFormat::new(self.core.raw_cm_data.get());
+        let request = ConnReq::new(&self.fabric, handle, id, device, cm_format, conn)?;
         info.set_handle(handle);
         // The backlog is rdma_cm's.
         connreqs.add(handle, self.core.listener_id, usize::MAX, || request)?;
-        let data = parse_cm_data(conn.private_data);
+        let data = cm_format.decode(conn.private_data);
         eq.push(event.fill(Kind::Connection(FI_CONNREQ), data, Some(info)));
         Ok(())
     }
@@ -228,7 +230,22 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn private_data_limit(&self) -> usize {
-        MAX_PRIVATE_DATA
+        let limits = |protocol| CmFormat::new(self.core.raw_cm_data.get()).limits(protocol);
+        match self.fabric.protocol {
+            Some(protocol) => limits(protocol).reject,
+            // Requests may arrive on devices of any kind.
+            None => limits(Protocol::Iwarp)
+                .reject
+                .min(limits(Protocol::InfiniBand).reject),
+        }
+    }
+
+    fn getopt(&self, option: EpOption) -> Result<usize> {
+        self.core.getopt(option)
+    }
+
+    fn setopt(&self, option: EpOption, value: usize) -> Result {
+        self.core.setopt(option, value)
     }
 
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {

@@ -59,7 +59,7 @@ static void expect_described(struct kunit *test, const struct fi_info *info)
 	KUNIT_EXPECT_GE(test, attr->comp_vectors, 1);
 }
 
-static void info_17_nic_describes_the_device(struct kunit *test)
+static void nic_describes_the_device(struct kunit *test)
 {
 	static const enum fi_ep_type types[] = { FI_EP_MSG, FI_EP_RDM };
 
@@ -72,7 +72,7 @@ static void info_17_nic_describes_the_device(struct kunit *test)
 	}
 }
 
-static void info_17_loop_has_no_nic(struct kunit *test)
+static void loop_has_no_nic(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test), *info;
 
@@ -81,7 +81,7 @@ static void info_17_loop_has_no_nic(struct kunit *test)
 		KUNIT_EXPECT_NULL(test, info->nic);
 }
 
-static void info_17_duplicate_owns_its_nic(struct kunit *test)
+static void duplicate_owns_its_nic(struct kunit *test)
 {
 	struct fi_info *info = get_info(test, FI_EP_MSG), *first, *copy;
 
@@ -98,7 +98,7 @@ static void info_17_duplicate_owns_its_nic(struct kunit *test)
 }
 
 /* A consumer may take the description out of the info and close it itself. */
-static void info_17_nic_is_an_object_of_its_own(struct kunit *test)
+static void nic_is_an_object_of_its_own(struct kunit *test)
 {
 	struct fi_info *info = fi_dupinfo(get_info(test, FI_EP_MSG));
 	struct fid_nic *nic;
@@ -119,7 +119,7 @@ static void info_17_nic_is_an_object_of_its_own(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&nic->fid));
 }
 
-static void info_17_tostr_prints_the_nic(struct kunit *test)
+static void tostr_prints_the_nic(struct kunit *test)
 {
 	static const char *const parts[] = {
 		"nic:\n", "fi_device_attr:\n", "fi_bus_attr:\n", "fi_link_attr:\n",
@@ -136,7 +136,7 @@ static void info_17_tostr_prints_the_nic(struct kunit *test)
 	KUNIT_EXPECT_NOT_NULL(test, strstr(text, info->nic->link_attr->address));
 }
 
-static void info_17_nic_in_hints_is_ignored(struct kunit *test)
+static void nic_in_hints_is_ignored(struct kunit *test)
 {
 	struct fi_info *hints = fi_dupinfo(get_info(test, FI_EP_MSG)), *info = NULL;
 	struct fid_fabric *fabric = fx_fabric(test, hints);
@@ -152,7 +152,7 @@ static void info_17_nic_in_hints_is_ignored(struct kunit *test)
 	fi_freeinfo(info);
 }
 
-static void info_17_request_describes_the_device(struct kunit *test)
+static void request_describes_the_device(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx;
 	struct fid_pep *pep;
@@ -167,13 +167,13 @@ static void info_17_request_describes_the_device(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
-	KUNIT_CASE(info_17_nic_describes_the_device),
-	KUNIT_CASE(info_17_loop_has_no_nic),
-	KUNIT_CASE(info_17_duplicate_owns_its_nic),
-	KUNIT_CASE(info_17_nic_is_an_object_of_its_own),
-	KUNIT_CASE(info_17_tostr_prints_the_nic),
-	KUNIT_CASE(info_17_nic_in_hints_is_ignored),
-	KUNIT_CASE(info_17_request_describes_the_device),
+	KUNIT_CASE(nic_describes_the_device),
+	KUNIT_CASE(loop_has_no_nic),
+	KUNIT_CASE(duplicate_owns_its_nic),
+	KUNIT_CASE(nic_is_an_object_of_its_own),
+	KUNIT_CASE(tostr_prints_the_nic),
+	KUNIT_CASE(nic_in_hints_is_ignored),
+	KUNIT_CASE(request_describes_the_device),
 	{}
 };
 

@@ -47,6 +47,8 @@ pub(super) struct EpAttrs {
     /// Depth of the receive queue; 0 with a shared receive context.
     pub(super) rx_size: u32,
     pub(super) uses_srx: bool,
+    /// Set if the endpoint was opened to accept a connection request.
+    pub(super) is_for_request: bool,
     /// Set if readers sleep until a failure or a message with FI_REMOTE_SIGNAL arrives.
     pub(super) solicited_only: bool,
     /// Errno of atomic operations, if the endpoint has none.
@@ -80,6 +82,7 @@ impl EpAttrs {
                 false => depth(info.rx().map_or(0, |rx| rx.size))?,
             },
             uses_srx: shares_receives,
+            is_for_request: info.handle() != 0,
             solicited_only: info.caps() & FI_REMOTE_SIGNAL != 0,
             tx_iov_limit: segments,
             rx_iov_limit: match shares_receives {

@@ -15,16 +15,14 @@
 use super::{
     super::{
         super::common::connreq::ConnReq as _,
-        cm_data::{
-            parse_cm_data,
-            CmData, //
-        },
+        cm_data::new_frame,
         conn_state::{
             ConnState,
             ShutdownAction, //
         },
     },
     lingering_id,
+    CmFormat,
     EpConn, //
 };
 use crate::{
@@ -74,7 +72,10 @@ impl Endpoint {
         to: Option<SockAddr>,
         private_data: &[u8],
     ) -> Result {
-        let frame = CmData::new(private_data)?;
+        let mut pending_data = KVec::new();
+        let mut frame = new_frame();
+        let bytes = self.cm_format().encode(private_data, &mut frame)?;
+        pending_data.extend_from_slice(bytes, GFP_KERNEL)?;
         let link = self.conn.lock();
         let peer = to.or(link.peer_addr).ok_or(Errno::EINVAL)?;
         let local = link.local_addr;
@@ -96,7 +97,7 @@ impl Endpoint {
         let mut link = self.conn.lock();
         link.id = Some(id.clone());
         link.peer_addr = Some(peer);
-        link.pending_data = Some(frame);
+        link.pending_data = Some(pending_data);
         drop(link);
         self.addrs.set_peer(peer.into());
         match id.resolve_addr(local.as_ref(), &peer, RESOLVE_TIMEOUT_MS) {
@@ -149,8 +150,10 @@ impl Endpoint {
         let (local, peer) = (request.id.local_addr().ok(), request.id.peer_addr().ok());
         let mut link = self.conn.lock();
         (link.local_addr, link.peer_addr) = (local, peer);
+        let is_raw = request.cm_format == CmFormat::Raw;
         link.connreq = Some(request);
         drop(link);
+        self.raw_cm_data.set(is_raw.into())?;
         if let Some(addr) = local {
             self.addrs.set_local(addr.into());
         }
@@ -163,7 +166,8 @@ impl Endpoint {
     /// Accepts the connection request, for `fi_accept()`. FI_CONNECTED follows when the peer has
     /// the answer.
     pub(super) fn start_accept(self: &Arc<Self>, private_data: &[u8]) -> Result {
-        let frame = CmData::new(private_data)?;
+        let mut frame = new_frame();
+        let bytes = self.cm_format().encode(private_data, &mut frame)?;
         if self.conn.lock().connreq.is_none() {
             return Err(match self.state.get() {
                 ConnState::Enabled | ConnState::Open => Errno::EINVAL,
@@ -184,7 +188,7 @@ impl Endpoint {
             drop(link);
             match is_gone {
                 true => Err(Errno::ECONNABORTED),
-                false => self.send_accept(&id, &frame, depths),
+                false => self.send_accept(&id, bytes, depths),
             }
         });
         if let Err(error) = accepted {
@@ -195,7 +199,7 @@ impl Endpoint {
         accepted
     }
 
-    fn send_accept(&self, id: &Arc<CmId>, cm_data: &CmData, depths: (u8, u8)) -> Result {
+    fn send_accept(&self, id: &Arc<CmId>, cm_data: &[u8], depths: (u8, u8)) -> Result {
         let qp = self.qp()?;
         self.store_peer_addr();
         id.set_min_rnr_timer(MIN_RNR_TIMER)?;
@@ -211,14 +215,14 @@ impl Endpoint {
     /// Returns the proposed connection parameters, within the limits of the peer and our device.
     fn conn_param<'a>(
         &self,
-        cm_data: &'a CmData,
+        private_data: &'a [u8],
         (responder_resources, initiator_depth): (u8, u8),
         qp: &Qp,
     ) -> ConnParam<'a> {
         let attributes = &self.pd.device().attributes;
         let within = |asked: u8, most: u32| asked.min(u8::try_from(most).unwrap_or(u8::MAX));
         ConnParam {
-            private_data: cm_data.as_bytes(),
+            private_data,
             responder_resources: within(responder_resources, attributes.max_qp_rd_atom),
             initiator_depth: within(initiator_depth, attributes.max_qp_init_rd_atom),
             flow_control: true,
@@ -240,8 +244,8 @@ impl Endpoint {
     /// Sends the connection request, once the route is resolved.
     fn send_connect(&self, id: &LockedCmId) -> Result {
         let qp = self.qp()?;
-        let frame = self.conn.lock().pending_data.take().ok_or(Errno::EINVAL)?;
-        Ok(id.connect(&self.conn_param(&frame, (u8::MAX, u8::MAX), &qp))?)
+        let data = self.conn.lock().pending_data.take().ok_or(Errno::EINVAL)?;
+        Ok(id.connect(&self.conn_param(&data, (u8::MAX, u8::MAX), &qp))?)
     }
 
     /// Moves the queue pair to RTS after the peer's answer: from now on messages flow.
@@ -281,7 +285,8 @@ impl Endpoint {
         }
         let event = link.connect_event.take();
         if let (Some(event), Some(bound)) = (event, &link.objects) {
-            let (kind, data) = (Kind::Connection(FI_CONNECTED), parse_cm_data(private_data));
+            let kind = Kind::Connection(FI_CONNECTED);
+            let data = self.cm_format().decode(private_data);
             bound.eq.arc().push(event.fill(kind, data, None));
         }
     }
@@ -431,7 +436,9 @@ impl CmHandler for Endpoint {
                 if result.is_ok() {
                     self.report_connected(conn.private_data);
                 } else {
-                    let _ = id.reject(&[0], REJ_CONSUMER_DEFINED);
+                    let mut frame = new_frame();
+                    let no_data = self.cm_format().encode(&[], &mut frame).unwrap_or(&[]);
+                    let _ = id.reject(no_data, REJ_CONSUMER_DEFINED);
                 }
                 result
             }
@@ -450,7 +457,7 @@ impl CmHandler for Endpoint {
                 reason,
                 private_data,
             } => {
-                let data = parse_cm_data(private_data);
+                let data = self.cm_format().decode(private_data);
                 return self.report_connect_failure(Errno::ECONNREFUSED, reason, data);
             }
             CmEvent::Failed { kind, status } => {
