@@ -47,6 +47,7 @@ pub mod rundown;
 pub mod sep;
 pub mod srx;
 pub mod stx;
+pub(crate) mod tclass;
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
 pub(crate) mod timer;

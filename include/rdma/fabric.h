@@ -402,7 +402,8 @@ static inline u8 fi_tc_dscp_get(u32 tclass)
  * @size: maximum number of posted operations
  * @iov_limit: maximum vector entries of an operation
  * @rma_iov_limit: maximum remote ranges of an RMA operation
- * @tclass: traffic class
+ * @tclass: traffic class of the packets, see fi_tc_dscp_set() and FI_TC_LABEL; 0
+ *	for that of the domain
  */
 struct fi_tx_attr {
 	u64			caps;
@@ -500,7 +501,7 @@ struct fi_ep_attr {
  * @auth_key_size: bytes in @auth_key
  * @max_err_data: maximum bytes of err_data of an error entry
  * @mr_cnt: registrations that can be open
- * @tclass: traffic class
+ * @tclass: traffic class of endpoints that have none of their own
  */
 struct fi_domain_attr {
 	struct fid_domain	*domain;

@@ -37,6 +37,12 @@ enum {
 	FI_OPT_KOFI_CONNECTED,
 	/* Connected and passive endpoints: 1 if private data has no length byte */
 	FI_OPT_KOFI_CM_DATA_RAW,
+	/* Connected endpoints: retransmissions without acknowledgement, 0 to 7 */
+	FI_OPT_KOFI_RETRY_COUNT,
+	/* Connected endpoints: retries for which the peer has no receive, 7: unlimited */
+	FI_OPT_KOFI_RNR_RETRY_COUNT,
+	/* Connected endpoints: 0 to 31 for 4.096 * 2^value us, SIZE_MAX: automatic */
+	FI_OPT_KOFI_ACK_TIMEOUT,
 };
 
 /**

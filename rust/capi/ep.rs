@@ -391,12 +391,18 @@ pub(super) fn ep_option(name: u32) -> Option<EpOption> {
     const IDLE: u32 = abi::FI_OPT_KOFI_IDLE_MS as u32;
     const CONNECTED: u32 = abi::FI_OPT_KOFI_CONNECTED as u32;
     const CM_DATA_RAW: u32 = abi::FI_OPT_KOFI_CM_DATA_RAW as u32;
+    const RETRY_COUNT: u32 = abi::FI_OPT_KOFI_RETRY_COUNT as u32;
+    const RNR_RETRY_COUNT: u32 = abi::FI_OPT_KOFI_RNR_RETRY_COUNT as u32;
+    const ACK_TIMEOUT: u32 = abi::FI_OPT_KOFI_ACK_TIMEOUT as u32;
     match name {
         abi::FI_OPT_MIN_MULTI_RECV => Some(EpOption::MinMultiRecv),
         CONNECTIONS => Some(EpOption::MaxConnections),
         IDLE => Some(EpOption::IdleTimeout),
         CONNECTED => Some(EpOption::ConnectionCount),
         CM_DATA_RAW => Some(EpOption::CmDataRaw),
+        RETRY_COUNT => Some(EpOption::RetryCount),
+        RNR_RETRY_COUNT => Some(EpOption::RnrRetryCount),
+        ACK_TIMEOUT => Some(EpOption::AckTimeout),
         _ => None,
     }
 }

@@ -12,7 +12,8 @@ use super::{
     },
     fabric::Fabric,
     mr,
-    provider::Provider, //
+    provider::Provider,
+    tclass, //
 };
 use crate::{
     abi::{
@@ -259,6 +260,8 @@ pub struct Choices {
     data_progress: c_uint,
     transmit_flags: u64,
     receive_flags: u64,
+    tclass: u32,
+    domain_tclass: u32,
     sizes: Sizes,
 }
 
@@ -276,6 +279,8 @@ impl Choices {
             data_progress: domain.map_or(0, |domain| domain.data_progress),
             transmit_flags: info.tx().map_or(0, |tx| tx.op_flags),
             receive_flags: info.rx().map_or(0, |rx| rx.op_flags),
+            tclass: info.tx().map_or(0, |tx| tx.tclass),
+            domain_tclass: domain.map_or(0, |domain| domain.tclass),
             sizes: Sizes::from_info(info),
         }
     }
@@ -298,11 +303,14 @@ impl Choices {
                 av_type: or_default(self.av_type, domain.av_type),
                 control_progress: or_default(self.control_progress, domain.control_progress),
                 data_progress: or_default(self.data_progress, domain.data_progress),
+                tclass: or_default(self.domain_tclass, domain.tclass),
                 ..domain
             })?;
         }
         self.sizes.apply(offer)?;
-        offer.tx_mut()?.op_flags &= self.transmit_flags;
+        let tx = offer.tx_mut()?;
+        tx.op_flags &= self.transmit_flags;
+        tx.tclass = or_default(self.tclass, tx.tclass);
         let rx = offer.rx_mut()?;
         rx.op_flags = (rx.op_flags | rx.caps & FI_MULTI_RECV) & self.receive_flags;
         Ok(())
@@ -476,6 +484,7 @@ fn tx_fits(offer: &Info, hints: &Info) -> bool {
         && is_subset(have.msg_order, want.msg_order)
         && is_subset(have.comp_order, want.comp_order)
         && covers!(have, want; inject_size size iov_limit rma_iov_limit)
+        && tclass::type_of_service(want.tclass).is_ok()
 }
 
 fn rx_fits(offer: &Info, hints: &Info) -> bool {
@@ -519,6 +528,7 @@ fn domain_fits(offer: &Info, hints: &Info) -> bool {
         && is_subset(have.caps, want.caps)
         && have.mode & !(hints.mode() | want.mode) == 0
         && want.auth_key_size == 0
+        && tclass::type_of_service(want.tclass).is_ok()
 }
 
 fn fabric_fits(offer: &Info, hints: &Info, version: u32) -> bool {

@@ -353,6 +353,13 @@ pub enum EpOption {
     ConnectionCount,
     /// FI_OPT_KOFI_CM_DATA_RAW: 1 if private data is sent and reported without a length byte, 0 otherwise.
     CmDataRaw,
+    /// FI_OPT_KOFI_RETRY_COUNT: number of retransmissions without acknowledgement; at most 7.
+    RetryCount,
+    /// FI_OPT_KOFI_RNR_RETRY_COUNT: number of retries of a message that found no receive; 7 for no limit.
+    RnrRetryCount,
+    /// FI_OPT_KOFI_ACK_TIMEOUT: exponent of the time to an acknowledgement, in units of 4.096 microseconds; at
+    /// most 31. `usize::MAX` lets the connection manager choose.
+    AckTimeout,
 }
 
 /// The kind of a transmit.

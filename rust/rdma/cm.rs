@@ -13,7 +13,9 @@ pub(super) use event::raw_bytes;
 pub(crate) use event::{
     CmEvent,
     CmFailure,
-    ConnParam, //
+    ConnParam,
+    QpParam,
+    Retries, //
 };
 pub(crate) use handler::CmHandler;
 
@@ -26,7 +28,6 @@ use handler::{
 use super::{
     device::Device,
     ib_client,
-    mr::Access,
     net::{
         Net,
         SockAddr, //
@@ -248,6 +249,24 @@ impl CmIdRef {
         to_result(unsafe { bindings::rdma_set_min_rnr_timer(self.raw(), timer) })
     }
 
+    /// Sets the time after which an unacknowledged packet is sent again: 4.096 microseconds times 2
+    /// to the power of `timeout`, 0 for never. Must precede connecting or accepting.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for an id of another kind than a reliable connection.
+    pub(crate) fn set_ack_timeout(&self, timeout: u8) -> Result {
+        // SAFETY: `self` is a valid id.
+        to_result(unsafe { bindings::rdma_set_ack_timeout(self.raw(), timeout) })
+    }
+
+    /// Sets the type of service of the id's packets, as in an IP header. Must precede the resolution
+    /// of the route.
+    pub(crate) fn set_service_type(&self, tos: u8) {
+        // SAFETY: `self` is a valid id.
+        unsafe { bindings::rdma_set_service_type(self.raw(), tos.into()) };
+    }
+
     /// Returns the attributes for the queue pair's transition to `state`.
     ///
     /// # Errors
@@ -266,23 +285,31 @@ impl CmIdRef {
         Ok(attr)
     }
 
-    /// Moves a queue pair through INIT and RTR to RTS, with the negotiated parameters.
+    /// Moves a queue pair through INIT and RTR to RTS, with the negotiated parameters and those of
+    /// this side.
     ///
     /// # Errors
     ///
     /// Errors of [`Self::init_qp_attr`] and of [`Qp::modify`].
-    pub(crate) fn move_qp_to_rts(&self, qp: &Qp, param: &ConnParam<'_>, access: Access) -> Result {
+    pub(crate) fn move_qp_to_rts(&self, qp: &Qp, param: &ConnParam<'_>, own: &QpParam) -> Result {
         // INIT is repeated, because the port may have been unknown before. rdma_cm would grant the
         // peer more access than the consumer may have asked for.
         let mut init = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_INIT)?;
-        init.set_access(access);
+        init.set_access(own.access);
         qp.modify(&init)?;
         let mut receive = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_RTR)?;
         // Ignored unless the mask has the attribute, like that of RTS.
         receive.raw.max_dest_rd_atomic = param.responder_resources;
+        if let Some(class) = own.traffic_class {
+            // An accepting side has the class of its peer's path otherwise.
+            receive.set_traffic_class(class);
+        }
         qp.modify(&receive)?;
         let mut send = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_RTS)?;
         send.raw.max_rd_atomic = param.initiator_depth;
+        // The connection manager would take those that the peer proposed.
+        send.raw.retry_cnt = own.retries.retry_count;
+        send.raw.rnr_retry = own.retries.rnr_retry_count;
         qp.modify(&send)
     }
 

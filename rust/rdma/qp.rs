@@ -340,6 +340,13 @@ impl QpAttr {
         }
     }
 
+    /// Sets the traffic class of a RoCE path; InfiniBand has service levels instead.
+    pub(super) fn set_traffic_class(&mut self, class: u8) {
+        if self.raw.ah_attr.type_ == bindings::rdma_ah_attr_type_RDMA_AH_ATTR_TYPE_ROCE {
+            self.raw.ah_attr.grh.traffic_class = class;
+        }
+    }
+
     /// Sets the remote accesses that the peer may perform.
     pub(super) fn set_access(&mut self, access: Access) {
         self.raw.qp_access_flags = u32::from(access) as c_int;

@@ -17,9 +17,12 @@ use super::{
 };
 use crate::{
     abi::flags::*,
-    fi::info::{
-        size_within,
-        CORE_CAPS, //
+    fi::{
+        info::{
+            size_within,
+            CORE_CAPS, //
+        },
+        tclass, //
     },
 };
 
@@ -158,6 +161,8 @@ impl Limits {
         if ep.type_ != abi::FI_EP_MSG || !has_contexts || !has_caps || !is_named {
             return Err(Errno::EINVAL);
         }
+        // There are no packets to mark.
+        tclass::type_of_service(tclass::of_endpoint(info))?;
         let (max_msg_size, max_key) = match owner {
             PortOwner::Loop => (MAX_MSG_SIZE, u64::from(u32::MAX)),
             PortOwner::OtherProvider => (MAX_MSG_SIZE_BESIDE, u64::MAX),

@@ -101,6 +101,8 @@ pub(super) struct ConnMgr {
     extensions: Extensions,
     /// True on iWARP, where a send behind a read is fenced.
     pub(super) is_iwarp: bool,
+    /// Traffic class of the connections.
+    tclass: u32,
     /// True after the removal of the device: no connection is established any more.
     pub(super) is_device_removed: bool,
     last_gen: u32,
@@ -122,7 +124,12 @@ impl ConnMgr {
     /// Creates the connection manager of an endpoint that listens at `local` and has `contexts` receive contexts;
     /// `lower` is the lower info.
     #[inline(never)]
-    pub(super) fn new(local: Option<SocketAddr>, lower: &Info, contexts: usize) -> Self {
+    pub(super) fn new(
+        local: Option<SocketAddr>,
+        tclass: u32,
+        lower: &Info,
+        contexts: usize,
+    ) -> Self {
         Self {
             peers: KVVec::new(),
             listeners: [const { None }; 2],
@@ -130,6 +137,7 @@ impl ConnMgr {
             core: None,
             instance: (random() as u32).max(1),
             extensions: EXTENSIONS.with_contexts(contexts),
+            tclass,
             is_iwarp: lower.ep().is_some_and(|ep| ep.protocol == FI_PROTO_IWARP),
             is_device_removed: false,
             last_gen: 0,

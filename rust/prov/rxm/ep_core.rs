@@ -35,6 +35,7 @@ use crate::{
         introspect::EndpointAddrs,
         prelude::*,
         rundown::Rundown,
+        tclass,
         timer::{
             ArmedTimer,
             Timer, //
@@ -136,8 +137,10 @@ impl EpCore {
             return Err(Errno::EINVAL);
         }
         let (local, _) = info.addresses()?;
+        let tclass = tclass::of_endpoint(info);
+        tclass::type_of_service(tclass)?;
         let cm = KBox::new(
-            ConnMgr::new(local, domain.lower_info(), receives),
+            ConnMgr::new(local, tclass, domain.lower_info(), receives),
             GFP_KERNEL,
         )?;
         let name = domain.fabric().provider_name();

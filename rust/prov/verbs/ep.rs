@@ -12,17 +12,14 @@ mod attrs;
 mod cm;
 mod drain;
 pub(super) mod lingering_id;
+mod options;
 mod post;
 mod recv;
 pub(super) mod siw_quirk;
 mod transition;
 
 use super::{
-    super::common::{
-        cm_data::RawCmData,
-        min_multi_recv::MinMultiRecv,
-        stats::Violations, //
-    },
+    super::common::stats::Violations,
     cas_atomic::{
         CasAtomicTable,
         DeviceWord, //
@@ -93,6 +90,7 @@ use crate::{
     util::downcast::downcast, //
 };
 use attrs::EpAttrs;
+use options::EpOptions;
 
 /// Bound objects, which stay open until the endpoint is closed.
 struct BoundObjects {
@@ -140,10 +138,7 @@ pub(crate) struct Endpoint {
     domain: Arc<Domain>,
     /// Identifier of the endpoint in events and completions.
     source: Source,
-    /// Size of the pieces in which a multi-receive buffer is posted.
-    min_multi_recv: MinMultiRecv,
-    /// Whether private data has no length byte.
-    raw_cm_data: RawCmData,
+    options: EpOptions,
     /// Set once the endpoint has posted an RDMA read, on iWARP only.
     has_read: AtomicFlag,
     /// Memory for the old values of atomic operations that do not fetch.
@@ -194,11 +189,10 @@ impl Endpoint {
                 sq,
                 rq,
                 pd,
+                options: EpOptions::new(attrs.is_iwarp),
                 attrs,
                 domain,
                 source,
-                min_multi_recv: MinMultiRecv::new(),
-                raw_cm_data: RawCmData::new(false),
                 has_read: AtomicFlag::new(false),
                 discard_buf: KBox::new(DeviceWord(Atomic::new(0)), GFP_KERNEL)?,
                 is_removed: AtomicFlag::new(false),
@@ -307,11 +301,6 @@ impl Endpoint {
     /// Marks the endpoint as notified of the removal of its device; returns true the first time.
     pub(super) fn mark_removed(&self) -> bool {
         !self.is_removed.xchg(true, Full)
-    }
-
-    /// Returns the format of private data on the wire.
-    fn cm_format(&self) -> CmFormat {
-        CmFormat::new(self.raw_cm_data.get())
     }
 
     fn qp(&self) -> Result<Arc<Qp>> {
@@ -494,7 +483,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn private_data_limit(&self) -> usize {
-        let limits = self.cm_format().limits(self.pd.device().protocol);
+        let limits = self.options.cm_format().limits(self.pd.device().protocol);
         match self.attrs.is_for_request {
             true => limits.accept,
             false => limits.connect,
@@ -560,19 +549,11 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn getopt(&self, option: EpOption) -> Result<usize> {
-        match option {
-            EpOption::CmDataRaw => Ok(self.raw_cm_data.get().into()),
-            _ => self.min_multi_recv.getopt(option),
-        }
+        self.options.getopt(option)
     }
 
     fn setopt(&self, option: EpOption, value: usize) -> Result {
-        if option != EpOption::CmDataRaw {
-            return self.min_multi_recv.setopt(option, value);
-        }
-        // The answer has the format of the request.
-        self.state.check_not_connecting()?;
-        self.raw_cm_data.set(value)
+        self.options.setopt(option, value, &self.state)
     }
 
     #[inline(always)]

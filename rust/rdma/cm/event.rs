@@ -3,7 +3,10 @@
 //! Events of rdma_cm, and the parameters of a connection.
 
 use super::CmId;
-use crate::rdma::prelude::*;
+use crate::rdma::{
+    mr::Access,
+    prelude::*, //
+};
 use core::slice;
 
 /// Connection parameters that one side proposes to the other. Those of an event have the first
@@ -65,6 +68,26 @@ impl<'a> ConnParam<'a> {
             qkey: 0,
         })
     }
+}
+
+/// Retries and timeouts of a queue pair.
+#[derive(Clone, Copy)]
+pub(crate) struct Retries {
+    /// Retransmissions without acknowledgement; at most 7.
+    pub(crate) retry_count: u8,
+    /// Retries of a message that found no receive; 7 means no limit.
+    pub(crate) rnr_retry_count: u8,
+    /// Exponent of the time to an acknowledgement, at most 31; `None` for that of the path.
+    pub(crate) ack_timeout: Option<u8>,
+}
+
+/// Parameters of a queue pair that each side chooses for itself.
+pub(crate) struct QpParam {
+    /// Accesses that the peer may perform.
+    pub(crate) access: Access,
+    pub(crate) retries: Retries,
+    /// Traffic class of the packets; `None` for that of the path.
+    pub(crate) traffic_class: Option<u8>,
 }
 
 /// # Safety

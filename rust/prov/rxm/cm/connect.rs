@@ -186,6 +186,7 @@ impl EpCore {
         };
         info.set_caps(self.lower_caps());
         info.tx_mut()?.size = TX_SIZE + 1 + MAX_SEGS + CTRL_BUFS + MAX_READS + MAX_RX_BUFS;
+        info.tx_mut()?.tclass = cm.tclass;
         info.rx_mut()?.size = MAX_RX_BUFS;
         if let (Some(_), Some(ep)) = (&shared, info.ep().copied()) {
             info.set_ep(&fi_ep_attr {

@@ -286,7 +286,7 @@ impl EpCore {
             EpOption::MaxConnections => Ok(self.limits.max_conns()),
             EpOption::IdleTimeout => Ok(self.limits.idle_millis()),
             EpOption::ConnectionCount => Ok(self.limits.conn_count()),
-            EpOption::MinMultiRecv | EpOption::CmDataRaw => Err(Errno::ENOPROTOOPT),
+            _ => Err(Errno::ENOPROTOOPT),
         }
     }
 
@@ -299,9 +299,7 @@ impl EpCore {
         match option {
             EpOption::MaxConnections => self.limits.set_max_conns(value),
             EpOption::IdleTimeout => self.limits.set_idle_millis(value),
-            EpOption::ConnectionCount | EpOption::MinMultiRecv | EpOption::CmDataRaw => {
-                Err(Errno::ENOPROTOOPT)
-            }
+            _ => Err(Errno::ENOPROTOOPT),
         }
     }
 

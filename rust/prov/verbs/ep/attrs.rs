@@ -16,7 +16,10 @@ use super::{
     post, //
 };
 use crate::{
-    fi::info::size_within,
+    fi::{
+        info::size_within,
+        tclass, //
+    },
     prov::verbs::prelude::*,
     rdma::{
         device_attr::Protocol,
@@ -53,6 +56,8 @@ pub(super) struct EpAttrs {
     pub(super) solicited_only: bool,
     /// Errno of atomic operations, if the endpoint has none.
     pub(super) atomics_errno: Option<Errno>,
+    /// Traffic class of the packets, as in an IP header; `None` for the default.
+    pub(super) traffic_class: Option<u8>,
     /// Access rights of the peer to registered memory.
     pub(super) access: Access,
 }
@@ -96,6 +101,7 @@ impl EpAttrs {
             slow_path_flags: !post::FAST_TX_FLAGS | missing,
             unsupported_flags: !TRANSMIT_FLAGS | missing,
             atomics_errno: atomic::atomics_errno(&device.attributes, info),
+            traffic_class: tclass::type_of_service(tclass::of_endpoint(info))?,
             access: access_from_caps(info.caps()),
         })
     }

@@ -22,7 +22,6 @@ use super::{
         },
     },
     lingering_id,
-    CmFormat,
     EpConn, //
 };
 use crate::{
@@ -42,6 +41,7 @@ use crate::{
     rdma::cm::{
         CmFailure,
         CmIdRef,
+        QpParam,
         REJ_CONSUMER_DEFINED, //
     },
     util::context, //
@@ -49,13 +49,6 @@ use crate::{
 
 /// Timeout of rdma_cm's address resolution, and of its route resolution.
 const RESOLVE_TIMEOUT_MS: u32 = 2000;
-
-/// Number of retransmissions of a request without acknowledgement. One less than the maximum: rxe
-/// takes the maximum as unlimited, and a connection over a dead link would never end.
-const RETRY_COUNT: u8 = 6;
-
-/// Unlimited retries of a message for which the peer has no receive posted.
-const RNR_RETRY_COUNT: u8 = 7;
 
 /// Encodes 0.64 ms as the delay of an RNR retry; rdma_cm's default is 655 ms.
 const MIN_RNR_TIMER: u8 = 12;
@@ -74,7 +67,7 @@ impl Endpoint {
     ) -> Result {
         let mut pending_data = KVec::new();
         let mut frame = new_frame();
-        let bytes = self.cm_format().encode(private_data, &mut frame)?;
+        let bytes = self.options.cm_format().encode(private_data, &mut frame)?;
         pending_data.extend_from_slice(bytes, GFP_KERNEL)?;
         let link = self.conn.lock();
         let peer = to.or(link.peer_addr).ok_or(Errno::EINVAL)?;
@@ -118,8 +111,20 @@ impl Endpoint {
         let id = CmId::new(&self.domain.fabric().net, Some(self.clone()))?;
         let id = Arc::new(id, GFP_KERNEL)?;
         id.restrict_to(self.pd.device())?;
-        id.set_min_rnr_timer(MIN_RNR_TIMER)?;
+        self.set_id_options(&id)?;
         Ok(id)
+    }
+
+    /// Sets the timers and the traffic class of an id, before it connects or accepts.
+    fn set_id_options(&self, id: &CmIdRef) -> Result {
+        id.set_min_rnr_timer(MIN_RNR_TIMER)?;
+        if let Some(timeout) = self.options.retries().ack_timeout {
+            id.set_ack_timeout(timeout)?;
+        }
+        if let Some(class) = self.attrs.traffic_class {
+            id.set_service_type(class);
+        }
+        Ok(())
     }
 
     /// Moves from [`ConnState::Enabled`] to [`ConnState::Connecting`].
@@ -150,10 +155,10 @@ impl Endpoint {
         let (local, peer) = (request.id.local_addr().ok(), request.id.peer_addr().ok());
         let mut link = self.conn.lock();
         (link.local_addr, link.peer_addr) = (local, peer);
-        let is_raw = request.cm_format == CmFormat::Raw;
+        let cm_format = request.cm_format;
         link.connreq = Some(request);
         drop(link);
-        self.raw_cm_data.set(is_raw.into())?;
+        self.options.set_cm_format(cm_format)?;
         if let Some(addr) = local {
             self.addrs.set_local(addr.into());
         }
@@ -167,7 +172,7 @@ impl Endpoint {
     /// the answer.
     pub(super) fn start_accept(self: &Arc<Self>, private_data: &[u8]) -> Result {
         let mut frame = new_frame();
-        let bytes = self.cm_format().encode(private_data, &mut frame)?;
+        let bytes = self.options.cm_format().encode(private_data, &mut frame)?;
         if self.conn.lock().connreq.is_none() {
             return Err(match self.state.get() {
                 ConnState::Enabled | ConnState::Open => Errno::EINVAL,
@@ -202,11 +207,11 @@ impl Endpoint {
     fn send_accept(&self, id: &Arc<CmId>, cm_data: &[u8], depths: (u8, u8)) -> Result {
         let qp = self.qp()?;
         self.store_peer_addr();
-        id.set_min_rnr_timer(MIN_RNR_TIMER)?;
+        self.set_id_options(id)?;
         let param = self.conn_param(cm_data, depths, &qp);
         id.with_lock(|locked| {
             if locked.uses_ib_cm() {
-                locked.move_qp_to_rts(&qp, &param, self.attrs.access)?;
+                locked.move_qp_to_rts(&qp, &param, &self.qp_param())?;
             }
             Ok(locked.accept(&param)?)
         })
@@ -220,16 +225,26 @@ impl Endpoint {
         qp: &Qp,
     ) -> ConnParam<'a> {
         let attributes = &self.pd.device().attributes;
+        let retries = self.options.retries();
         let within = |asked: u8, most: u32| asked.min(u8::try_from(most).unwrap_or(u8::MAX));
         ConnParam {
             private_data,
             responder_resources: within(responder_resources, attributes.max_qp_rd_atom),
             initiator_depth: within(initiator_depth, attributes.max_qp_init_rd_atom),
             flow_control: true,
-            retry_count: RETRY_COUNT,
-            rnr_retry_count: RNR_RETRY_COUNT,
+            retry_count: retries.retry_count,
+            rnr_retry_count: retries.rnr_retry_count,
             srq: self.attrs.uses_srx,
             qp_num: qp.qp_num(),
+        }
+    }
+
+    /// Returns the parameters of the queue pair that are not negotiated.
+    fn qp_param(&self) -> QpParam {
+        QpParam {
+            access: self.attrs.access,
+            retries: self.options.retries(),
+            traffic_class: self.attrs.traffic_class,
         }
     }
 
@@ -252,7 +267,7 @@ impl Endpoint {
     fn complete_connect(&self, id: &LockedCmId, conn: &ConnParam<'_>) -> Result {
         let qp = self.qp()?;
         self.store_peer_addr();
-        id.move_qp_to_rts(&qp, conn, self.attrs.access)?;
+        id.move_qp_to_rts(&qp, conn, &self.qp_param())?;
         Ok(id.complete_response()?)
     }
 
@@ -286,7 +301,7 @@ impl Endpoint {
         let event = link.connect_event.take();
         if let (Some(event), Some(bound)) = (event, &link.objects) {
             let kind = Kind::Connection(FI_CONNECTED);
-            let data = self.cm_format().decode(private_data);
+            let data = self.options.cm_format().decode(private_data);
             bound.eq.arc().push(event.fill(kind, data, None));
         }
     }
@@ -437,7 +452,11 @@ impl CmHandler for Endpoint {
                     self.report_connected(conn.private_data);
                 } else {
                     let mut frame = new_frame();
-                    let no_data = self.cm_format().encode(&[], &mut frame).unwrap_or(&[]);
+                    let no_data = self
+                        .options
+                        .cm_format()
+                        .encode(&[], &mut frame)
+                        .unwrap_or(&[]);
                     let _ = id.reject(no_data, REJ_CONSUMER_DEFINED);
                 }
                 result
@@ -457,7 +476,7 @@ impl CmHandler for Endpoint {
                 reason,
                 private_data,
             } => {
-                let data = self.cm_format().decode(private_data);
+                let data = self.options.cm_format().decode(private_data);
                 return self.report_connect_failure(Errno::ECONNREFUSED, reason, data);
             }
             CmEvent::Failed { kind, status } => {

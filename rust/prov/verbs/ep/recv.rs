@@ -149,7 +149,7 @@ impl Endpoint {
         let descriptor = descriptor.unwrap_or(Descriptor::NONE);
         // The whole buffer is checked before the first piece is posted.
         sge::check_descriptor(segment, descriptor, &self.pd)?;
-        let size = self.min_multi_recv.get();
+        let size = self.options.min_multi_recv.get();
         let count = len.checked_div(size).ok_or(Errno::EINVAL)?;
         let count = u32::try_from(count).map_err(|_| Errno::EAGAIN)?.max(1);
         // The last piece has the remainder, too.
