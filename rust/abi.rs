@@ -47,6 +47,8 @@ mod raw {
     pub struct net([u8; 0]);
     #[repr(C)]
     pub struct module([u8; 0]);
+    #[repr(C)]
+    pub struct device([u8; 0]);
 
     // SAFETY: It has no bytes.
     unsafe impl<T> Zeroable for __IncompleteArrayField<T> {}

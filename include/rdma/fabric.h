@@ -1124,10 +1124,16 @@ static inline int fi_set_val(struct fid *fid, int name, void *val)
  * @name: name of the operations
  * @flags: reserved, 0
  * @ops: the table, valid as long as the object is open
- * @context: context of the caller
+ * @context: context of the caller, ignored
+ *
+ * Domains of a device have FI_KOFI_DEVICE_OPS, see &struct fi_kofi_ops_device.
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: no provider has specific operations.
+ * Return:
+ * * 0 - the table has been returned
+ * * -FI_ENOSYS - the object has no operations of that name
+ * * -FI_EBADFLAGS - any flag
+ * * -FI_EINVAL - @name or @ops is %NULL
  */
 static inline int fi_open_ops(struct fid *fid, const char *name, u64 flags,
 			      void **ops, void *context)

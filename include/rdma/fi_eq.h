@@ -311,7 +311,8 @@ enum fi_cq_wait_cond {
  *	provider that is read in place of this one
  * @format: format of its entries
  * @wait_obj: wait object of fi_cq_sread()
- * @signaling_vector: completion vector of the device
+ * @signaling_vector: completion vector of the device, which selects the interrupt
+ *	and with that the CPU; less than the device's number of vectors
  * @wait_cond: FI_CQ_COND_NONE
  * @wait_set: with FI_WAIT_SET, the set to wake
  * @cq_event_handler: called when the queue has something to read, or %NULL: once

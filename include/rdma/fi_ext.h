@@ -59,6 +59,53 @@ struct fi_kofi_nic_attr {
 	u32			comp_vectors;
 };
 
+/* Variables of completion queues for fi_set_val() */
+enum {
+	/* struct fi_kofi_cq_moderation */
+	FI_KOFI_CQ_MODERATION = -FI_PROV_SPECIFIC_KOFI,
+};
+
+/**
+ * struct fi_kofi_cq_moderation - interrupt moderation of a completion queue
+ * @count: number of completions after which the device reports them
+ * @period: microseconds after which it reports fewer; 0 for both: at once
+ *
+ * The value of FI_KOFI_CQ_MODERATION, for fi_set_val(). It delays handlers and
+ * blocked readers, not fi_cq_read(). -FI_EOPNOTSUPP for a queue whose device, or
+ * provider, has no moderation, such as those of rxe, siw, loop and datagram
+ * endpoints; the device's errors. Process context, may sleep.
+ */
+struct fi_kofi_cq_moderation {
+	u16			count;
+	u16			period;
+};
+
+/* Name of struct fi_kofi_ops_device for fi_open_ops() of a domain */
+#define FI_KOFI_DEVICE_OPS	"kofi_device"
+
+struct device;
+
+/**
+ * struct fi_kofi_ops_device - the device of a domain, for placement
+ * @size: size of this struct
+ * @device: return the RDMA device's struct device; its parent is the adapter, if
+ *	the driver has set one
+ * @dma_device: return the device that accesses memory; %NULL for a driver that
+ *	uses kernel addresses, such as rxe and siw
+ * @comp_vectors: return the number of completion vectors: &fi_cq_attr.signaling_vector
+ *	of a queue of the domain with FI_AFFINITY is less
+ *
+ * The table is valid always, and the devices as long as the domain is open. The
+ * calls are legal in any context. A device that is being removed remains valid
+ * until the domain has been closed.
+ */
+struct fi_kofi_ops_device {
+	size_t		size;
+	struct device	*(*device)(struct fid_domain *domain);
+	struct device	*(*dma_device)(struct fid_domain *domain);
+	u32		(*comp_vectors)(struct fid_domain *domain);
+};
+
 /**
  * struct fi_fid_export - argument of FI_EXPORT_FID
  * @fid: buffer for the exported fid

@@ -65,6 +65,8 @@ fi_ops! {
             match command as u32 {
                 // SAFETY: For this command, `arg` is NULL or a valid `struct fi_fid_export`.
                 abi::FI_EXPORT_FID => unsafe { export(cq, command, arg) },
+                // SAFETY: For this command, `arg` is NULL or a valid `struct fi_fid_var`.
+                abi::FI_SET_VAL => unsafe { set_variable(cq, arg) },
                 // SAFETY: `arg` is NULL or as the command requires.
                 _ => unsafe { cq.wait.control(cq.queue.wait_queue(), command, arg) },
             }
@@ -77,6 +79,22 @@ fi_ops! {
         }
         Ok(())
     }
+}
+
+/// Sets a variable of a queue (`fi_set_val()`). May sleep.
+///
+/// # Safety
+///
+/// `arg` is NULL or a valid `struct fi_fid_var`, whose value is NULL or of the type of its name.
+unsafe fn set_variable(cq: &QueueObject, arg: *mut c_void) -> Result {
+    // SAFETY: By the caller's contract.
+    let variable = unsafe { arg.cast::<abi::fi_fid_var>().as_ref() }.ok_or(Errno::EINVAL)?;
+    ensure(variable.name == abi::FI_KOFI_CQ_MODERATION, Errno::ENOSYS)?;
+    in_process()?;
+    // SAFETY: By the caller's contract.
+    let value = unsafe { variable.val.cast::<abi::fi_kofi_cq_moderation>().as_ref() };
+    let value = value.ok_or(Errno::EINVAL)?;
+    cq.queue.core().set_moderation(value.count, value.period)
 }
 
 /// Maximum number of entries that a read takes. No queue has more, and a slice of so many fits into the

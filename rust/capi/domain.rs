@@ -9,7 +9,10 @@ use super::{
     cq,
     ep,
     eq,
-    fabric::FabricObject,
+    fabric::{
+        opt_cstr,
+        FabricObject, //
+    },
     mr,
     opened::Listed,
     ops_tables::ProviderOps,
@@ -21,9 +24,14 @@ use super::{
     stx, //
 };
 use crate::{
+    abi::{
+        device,
+        fi_kofi_ops_device, //
+    },
     fi::{
         domain::Domain,
-        eq::Source, //
+        eq::Source,
+        provider::DomainDevice, //
     },
     util::biased_lock::Threading,
 };
@@ -47,10 +55,67 @@ fi_ops! {
             let source = Source(ptr::from_ref(domain).expose_provenance());
             domain.domain.bind_eq(&events.queue, source, flags)
         }
+
+        ops_open: fn fi_open_ops(domain: &DomainObject, name, flags, ops, _context) -> Result {
+            // SAFETY: `name` is NULL or a string.
+            let name = unsafe { opt_cstr(name) }.ok_or(Errno::EINVAL)?;
+            ensure(!ops.is_null(), Errno::EINVAL)?;
+            ensure(flags == 0, Errno::EBADFLAGS)?;
+            let is_device = name.to_bytes_with_nul() == abi::FI_KOFI_DEVICE_OPS;
+            ensure(is_device && domain.domain.core().device().is_some(), Errno::ENOSYS)?;
+            // SAFETY: `ops` is valid for writing a pointer.
+            unsafe { ops.write(ptr::from_ref(&DEVICE_OPS).cast_mut().cast()) };
+            Ok(())
+        }
     }
     close(domain) {
         domain.domain.close()
     }
+}
+
+static DEVICE_OPS: fi_kofi_ops_device = fi_kofi_ops_device {
+    size: size_of::<fi_kofi_ops_device>(),
+    device: Some(ops_device),
+    dma_device: Some(ops_dma_device),
+    comp_vectors: Some(ops_comp_vectors),
+};
+
+/// Returns the device of a domain that has one.
+///
+/// # Safety
+///
+/// `domain` is NULL or an open domain.
+unsafe fn device_of(domain: *mut fid_domain) -> Option<DomainDevice> {
+    // SAFETY: By this function's safety requirement.
+    let domain = unsafe { from_fid::<DomainObject>(domain.cast()) }.ok()?;
+    domain.domain.core().device()
+}
+
+/// # Safety
+///
+/// As [`device_of`].
+unsafe extern "C" fn ops_device(domain: *mut fid_domain) -> *mut device {
+    // SAFETY: By this function's contract.
+    let device = unsafe { device_of(domain) };
+    ptr::with_exposed_provenance_mut(device.map_or(0, |it| it.device))
+}
+
+/// # Safety
+///
+/// As [`device_of`].
+unsafe extern "C" fn ops_dma_device(domain: *mut fid_domain) -> *mut device {
+    // SAFETY: By this function's contract.
+    let device = unsafe { device_of(domain) };
+    ptr::with_exposed_provenance_mut(device.map_or(0, |it| it.dma_device))
+}
+
+/// # Safety
+///
+/// As [`device_of`].
+unsafe extern "C" fn ops_comp_vectors(domain: *mut fid_domain) -> u32 {
+    // SAFETY: By this function's contract.
+    let device = unsafe { device_of(domain) };
+    device.map_or(0, |it| it.comp_vectors)
 }
 
 static OPS: fi_ops_domain = fi_ops_domain {

@@ -210,7 +210,7 @@ pub struct Attr {
     pub format: Format,
     /// True if `fi_cq_sread()` is allowed.
     pub waitable: bool,
-    /// Completion vector of the device.
+    /// Completion vector of the device; less than [`provider::DomainDevice::comp_vectors`].
     pub vector: u32,
 }
 
@@ -233,6 +233,8 @@ impl CompletionQueue {
         sink: Option<Arc<dyn PeerSink>>,
     ) -> Result<Arc<Self>> {
         let core = domain.core().clone();
+        let vectors = core.device().map(|device| device.comp_vectors);
+        Errno::EINVAL.when(vectors.is_some_and(|vectors| attr.vector >= vectors))?;
         let core = match sink {
             None => core.completion_queue(attr)?,
             Some(sink) => core.peer_cq(attr, sink)?,

@@ -88,6 +88,17 @@ pub trait Fabric: Any + Send + Sync {
     }
 }
 
+/// The device of a domain, for the placement of its consumers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DomainDevice {
+    /// Address of the device's `struct device`, valid as long as the domain is open.
+    pub device: usize,
+    /// Address of the `struct device` that accesses memory, or 0 if the driver uses kernel addresses.
+    pub dma_device: usize,
+    /// Number of completion vectors.
+    pub comp_vectors: u32,
+}
+
 /// A domain: one opened device.
 pub trait Domain: Any + Send + Sync {
     /// Returns the object for a downcast to the provider's own type.
@@ -149,6 +160,11 @@ pub trait Domain: Any + Send + Sync {
     /// -FI_EINVAL if the device itself holds posted receives.
     fn peer_srx(self: Arc<Self>, _owner: srx::PeerOwner) -> Result<Arc<dyn SharedReceive>> {
         Err(Errno::EINVAL)
+    }
+
+    /// Returns the device of the domain, if there is one. Any context.
+    fn device(&self) -> Option<DomainDevice> {
+        None
     }
 
     /// Returns how many receive contexts an endpoint of the domain can have.
@@ -242,6 +258,15 @@ pub trait CompletionQueue: Any + Send + Sync {
 
     /// Polls the device, so that completed operations are counted. Any context.
     fn progress(&self);
+
+    /// Lets the device report completions only after `count` of them, or after `period` microseconds. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP without moderation.
+    fn set_moderation(&self, _count: u16, _period: u16) -> Result {
+        Err(Errno::EOPNOTSUPP)
+    }
 
     /// Requests a call of [`Notifier::notify`] for the next completion of the device. Returns true if a
     /// completion may have arrived before. Any context.

@@ -63,7 +63,8 @@ impl Cq {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for no entries or more than the device supports, `ENOMEM`, and the driver's errors.
+    /// `EINVAL` for no entries or more than the device supports, and for a vector that it does not
+    /// have; `ENOMEM`, and the driver's errors.
     pub(crate) fn new<N: CqHandler + 'static>(
         device: DeviceRef,
         entries: u32,
@@ -71,12 +72,13 @@ impl Cq {
         notify: N,
     ) -> Result<Arc<Self>> {
         let attributes = &device.attributes;
-        if entries == 0 || entries > attributes.max_cqe {
+        let has_vector = vector < attributes.num_comp_vectors;
+        if entries == 0 || entries > attributes.max_cqe || !has_vector {
             return Err(EINVAL);
         }
         let attr = bindings::ib_cq_init_attr {
             cqe: entries,
-            comp_vector: vector.checked_rem(attributes.num_comp_vectors).unwrap_or(0),
+            comp_vector: vector,
             flags: 0,
         };
         // SAFETY: A `DeviceRef` keeps the device registered.
@@ -117,6 +119,16 @@ impl Cq {
     /// Returns the device of the queue.
     pub(crate) fn device(&self) -> &DeviceRef {
         &self.device
+    }
+
+    /// Lets the device raise an interrupt only after `count` completions, or `period` microseconds.
+    ///
+    /// # Errors
+    ///
+    /// `EOPNOTSUPP` for a device without moderation, and the driver's errors.
+    pub(crate) fn set_moderation(&self, count: u16, period: u16) -> Result {
+        // SAFETY: By the invariant `raw` is valid.
+        to_result(unsafe { bindings::rdma_set_cq_moderation(self.raw(), count, period) })
     }
 
     /// Returns an object that polls the queue.

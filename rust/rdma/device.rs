@@ -284,6 +284,17 @@ impl DeviceRef {
         &self.0
     }
 
+    /// Returns the addresses of the `struct device` of the RDMA device, and of that which accesses
+    /// memory; 0 if the driver uses kernel addresses. Any context.
+    pub(crate) fn struct_device_addrs(&self) -> (usize, usize) {
+        // SAFETY: By the invariant the device is registered, and these do not change.
+        let (device, dma_device) = unsafe {
+            let raw = self.raw();
+            (&raw const (*raw).__bindgen_anon_1.dev, (*raw).dma_device)
+        };
+        (device.expose_provenance(), dma_device.expose_provenance())
+    }
+
     /// Queries the limit of the bytes of a message on the first port. May sleep.
     ///
     /// # Errors

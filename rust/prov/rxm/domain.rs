@@ -185,6 +185,10 @@ impl provider::Domain for Domain {
         info::CONTEXTS
     }
 
+    fn device(&self) -> Option<provider::DomainDevice> {
+        self.lower().core().device()
+    }
+
     fn completion_queue(
         self: Arc<Self>,
         attr: &cq::Attr,

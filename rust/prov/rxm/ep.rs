@@ -256,6 +256,7 @@ impl Endpoint {
             ..
         } = bindings;
         let bound_cq = |side: &Option<CqBinding>| side.as_ref().map(BoundCq::of).transpose();
+        let vector = receive.as_ref().map_or(0, |side| side.queue.attr().vector);
         let cqs = BoundCqs {
             transmit: bound_cq(&transmit)?,
             receive: bound_cq(&receive)?,
@@ -284,7 +285,7 @@ impl Endpoint {
         if self.kind == EpKind::Full {
             let enabled = self
                 .attach_shared(refs.packets.as_ref(), refs.shared.as_ref())
-                .and_then(|()| self.core.enable(here, &known, self.format));
+                .and_then(|()| self.core.enable(here, &known, self.format, vector));
             enabled.inspect_err(|_| self.detach(&cqs))?;
         }
         *self.refs.lock() = Some(refs);

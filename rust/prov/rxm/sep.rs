@@ -83,7 +83,7 @@ impl provider::ScalableEndpoint for Sep {
 
     fn enable(self: Arc<Self>, addresses: ChildRef<AddressVector>) -> Result {
         let here = context::in_process()?;
-        self.core.enable(here, addresses.arc(), self.format)?;
+        self.core.enable(here, addresses.arc(), self.format, 0)?;
         *self.refs.lock() = Some(addresses);
         Ok(())
     }

@@ -27,6 +27,7 @@ use crate::{
             Access,
             Addressing, //
         },
+        provider::DomainDevice,
         srx, //
     },
     rdma::device::{
@@ -174,6 +175,16 @@ impl provider::Domain for Domain {
 
     fn as_any(&self) -> &dyn Any {
         self
+    }
+
+    fn device(&self) -> Option<DomainDevice> {
+        let used = self.pd.device();
+        let (device, dma_device) = used.struct_device_addrs();
+        Some(DomainDevice {
+            device,
+            dma_device,
+            comp_vectors: used.attributes.num_comp_vectors,
+        })
     }
 
     fn completion_queue(

@@ -61,7 +61,7 @@ use core::{
 
 impl EpCore {
     /// Opens the lower objects and listens, at an unspecified address of `format` if none is set; sources are
-    /// reported by `addresses`. May sleep.
+    /// reported by `addresses`. The completion vector `vector` reports completions. May sleep.
     ///
     /// # Errors
     ///
@@ -71,6 +71,7 @@ impl EpCore {
         here: ProcessContext,
         addresses: &Arc<AddressVector>,
         format: u32,
+        vector: u32,
     ) -> Result {
         let lower = self.protection.lower();
         let peer_av = lower.address_vector(
@@ -89,7 +90,7 @@ impl EpCore {
             // Entries are read as `SourcedEntry`, whatever the format.
             format: Format::Data,
             waitable: false,
-            vector: 0,
+            vector,
         })?;
         let handler_progress = KBox::new(HandlerProgress(self.clone()), GFP_KERNEL)?;
         queue.set_handler(Handler::Task(handler_progress))?;

@@ -97,6 +97,10 @@ impl provider::CompletionQueue for Cq {
         self.progress_all();
     }
 
+    fn set_moderation(&self, count: u16, period: u16) -> Result {
+        Ok(self.poller.cq().set_moderation(count, period)?)
+    }
+
     fn arm(&self) -> bool {
         self.poller.cq().req_notify(match self.is_solicited_only() {
             true => CqNotify::Solicited,
