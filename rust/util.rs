@@ -4,6 +4,7 @@
 //!
 //! These helpers know no object of the fabric interfaces.
 
+pub(crate) mod bh_work;
 pub(crate) mod biased_lock;
 pub(crate) mod callback;
 pub(crate) mod cold;

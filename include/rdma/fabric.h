@@ -161,6 +161,7 @@ typedef struct fid *fid_t;
  *
  * FI_CB_CTX_INTR	fi_cq_attr.flags: call cq_event_handler in hard interrupt
  *			context rather than in process context
+ * FI_CB_CTX_SOFTIRQ	likewise, in soft interrupt context
  * FI_REMOTE_SIGNAL	of a transmit: wakes a reader of the target, which waits or
  *			has a handler. As a capability of the target: no other
  *			completions than those of such transmits and failures wake
@@ -176,6 +177,7 @@ typedef struct fid *fid_t;
 #define FI_BVEC			(1ULL << 15)
 #define FI_SGL			(1ULL << 23)
 #define FI_TAGGED_RMA		(1ULL << 33)
+#define FI_CB_CTX_SOFTIRQ	(1ULL << 60)
 
 /* Older name: an operation completes when the peer has the data. */
 #define FI_REMOTE_COMPLETE	FI_DELIVERY_COMPLETE

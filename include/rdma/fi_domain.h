@@ -435,9 +435,10 @@ static inline int fi_domain_bind(struct fid_domain *domain, struct fid *fid,
  * Return:
  * * 0 - the queue is open
  * * -FI_EINVAL - an unknown format, condition or wait object; FI_WAIT_SET
- *   without a set; flags other than FI_AFFINITY, FI_CB_CTX_INTR and FI_PEER;
- *   FI_CB_CTX_INTR without a handler; more entries than the device supports; a
- *   negative vector; with FI_PEER a domain with FI_THREAD_DOMAIN or
+ *   without a set; flags other than FI_AFFINITY, FI_PEER and the context of a
+ *   handler; FI_CB_CTX_INTR or FI_CB_CTX_SOFTIRQ without a handler, or both; more
+ *   entries than the device supports; a negative vector, or one that the device
+ *   does not have; with FI_PEER a domain with FI_THREAD_DOMAIN or
  *   FI_THREAD_COMPLETION, or a context that is %NULL, too small, or has no
  *   queue with calls; @attr or @cq is %NULL
  * * -FI_ENOSYS - a wait object that only processes have, or

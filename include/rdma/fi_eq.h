@@ -306,9 +306,9 @@ enum fi_cq_wait_cond {
 /**
  * struct fi_cq_attr - completion queue attributes
  * @size: number of entries that it holds, 0 for 1024 or the device's limit
- * @flags: FI_AFFINITY to use @signaling_vector, FI_CB_CTX_INTR, FI_PEER: the
- *	context is a struct fi_peer_cq_context, which has the queue of another
- *	provider that is read in place of this one
+ * @flags: FI_AFFINITY to use @signaling_vector, FI_CB_CTX_INTR or
+ *	FI_CB_CTX_SOFTIRQ, FI_PEER: the context is a struct fi_peer_cq_context,
+ *	which has the queue of another provider that is read in place of this one
  * @format: format of its entries
  * @wait_obj: wait object of fi_cq_sread()
  * @signaling_vector: completion vector of the device, which selects the interrupt
@@ -318,9 +318,10 @@ enum fi_cq_wait_cond {
  * @cq_event_handler: called when the queue has something to read, or %NULL: once
  *	until a read has found the queue empty; calls do not overlap; @context
  *	is that of the queue. With FI_CB_CTX_INTR it runs in hard interrupt
- *	context, else in process context; in both it may read the queue and
- *	post. It does not run after fi_close() of the queue has returned, or
- *	after its module has been unloaded. Kernel addition.
+ *	context, with FI_CB_CTX_SOFTIRQ in soft interrupt context, else in process
+ *	context; in all it may read the queue and post. It does not run after
+ *	fi_close() of the queue has returned, or after its module has been
+ *	unloaded. Kernel addition.
  */
 struct fi_cq_attr {
 	size_t			size;

@@ -154,7 +154,7 @@ sets! {
 
     /// `flags` of a completion queue's attributes.
     CQ_ATTR:
-        FI_CB_CTX_INTR
+        FI_CB_CTX_INTR FI_CB_CTX_SOFTIRQ
         | FI_AFFINITY FI_PEER;
 
     /// `flags` of an event queue's attributes.
@@ -199,7 +199,7 @@ const _: () = {
 
 // Flags of this kernel API do not collide with libfabric's in any of these fields.
 const _: () = {
-    let ours = super::FI_CB_CTX_INTR | super::FI_BVEC | super::FI_SGL;
+    let ours = super::FI_CB_CTX_INTR | super::FI_CB_CTX_SOFTIRQ | super::FI_BVEC | super::FI_SGL;
     let others = MODE.mask() | COMPLETION_FLAGS.mask() | ACCESS.mask();
     assert!(ours & (CAPS.mask() | others) == 0 && super::FI_REMOTE_SIGNAL & others == 0);
 };

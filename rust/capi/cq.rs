@@ -151,7 +151,8 @@ fi_ops! {
                 abi::FI_CQ_FORMAT_TAGGED => Format::Tagged,
                 _ => return Err(Errno::EINVAL),
             };
-            let known = abi::FI_AFFINITY | abi::FI_CB_CTX_INTR | abi::FI_PEER;
+            let contexts = abi::FI_CB_CTX_INTR | abi::FI_CB_CTX_SOFTIRQ;
+            let known = abi::FI_AFFINITY | contexts | abi::FI_PEER;
             ensure(attr.flags & !known == 0, Errno::EINVAL)?;
             let owner = match attr.flags & abi::FI_PEER {
                 0 => None,
@@ -162,9 +163,10 @@ fi_ops! {
             // A work item reads a peer's queue, concurrently with the consumer's calls, so the domain must not be
             // serialized.
             ensure(owner.is_none() || !domain.domain.threading().is_serialized(), Errno::EINVAL)?;
-            // FI_CB_CTX_INTR is invalid without a handler.
-            let in_interrupt = attr.flags & abi::FI_CB_CTX_INTR != 0;
-            ensure(!in_interrupt || attr.cq_event_handler.is_some(), Errno::EINVAL)?;
+            // At most one context, which is invalid without a handler.
+            let context_flag = attr.flags & contexts;
+            ensure(context_flag != contexts, Errno::EINVAL)?;
+            ensure(context_flag == 0 || attr.cq_event_handler.is_some(), Errno::EINVAL)?;
             // SAFETY: With FI_WAIT_SET, the wait set is NULL or valid.
             let wait_attr = unsafe { WaitAttr::new(attr.wait_obj, attr.wait_set)? };
             // The wait object and the handler apply to the owner's queue, not to the peer's.
@@ -196,9 +198,10 @@ fi_ops! {
                     },
                     GFP_KERNEL,
                 )?;
-                queue.set_handler(match in_interrupt {
-                    true => Handler::Interrupt(callback),
-                    false => Handler::Task(callback),
+                queue.set_handler(match context_flag {
+                    abi::FI_CB_CTX_INTR => Handler::Interrupt(callback),
+                    abi::FI_CB_CTX_SOFTIRQ => Handler::Softirq(callback),
+                    _ => Handler::Task(callback),
                 })?;
             }
             attr.format = match format {

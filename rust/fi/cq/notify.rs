@@ -4,7 +4,7 @@
 //! readers, counters and sets, and schedules the queue's handler.
 //!
 //! The driver may hold its own lock, or complete from within a post, so consumer code never runs in the
-//! interrupt call itself: the handler runs in an irq_work or a work item. The handler is called once per arm;
+//! interrupt call itself: the handler runs in an irq_work, a BH work item or a work item. The handler is called once per arm;
 //! a read that finds the queue empty arms it. The only locks are those of [`Signal`] and of the handler's
 //! [`Slot`].
 
@@ -15,6 +15,7 @@ use super::super::{
 use crate::{
     fi::prelude::*,
     util::{
+        bh_work::BhWork,
         callback::{
             Caller,
             Functions,
@@ -44,6 +45,8 @@ pub(crate) trait TaskHandler: Send + Sync {
 pub(crate) enum Handler {
     /// FI_CB_CTX_INTR: hard interrupt.
     Interrupt(KBox<dyn InterruptHandler>),
+    /// FI_CB_CTX_SOFTIRQ: soft interrupt.
+    Softirq(KBox<dyn InterruptHandler>),
     /// Process context, may sleep.
     Task(KBox<dyn TaskHandler>),
 }
@@ -52,7 +55,7 @@ impl Handler {
     /// Returns the functions of other modules that the handler calls.
     fn functions(&self) -> Functions {
         match self {
-            Self::Interrupt(handler) => handler.functions(),
+            Self::Interrupt(handler) | Self::Softirq(handler) => handler.functions(),
             Self::Task(handler) => handler.functions(),
         }
     }
@@ -82,6 +85,7 @@ impl WorkItem for WorkHandler {
 
 enum HandlerSlot {
     Interrupt(Pin<KBox<IrqWork>>),
+    Softirq(Pin<KBox<BhWork>>),
     Task(Arc<WorkHandler>),
 }
 
@@ -89,6 +93,7 @@ impl HandlerSlot {
     fn new(handler: Handler) -> Result<Self> {
         Ok(match handler {
             Handler::Interrupt(handler) => Self::Interrupt(IrqWork::new(handler)?),
+            Handler::Softirq(handler) => Self::Softirq(BhWork::new(handler)?),
             Handler::Task(handler) => {
                 let work = pin_arc(pin_init!(WorkHandler {
                     work <- new_work!("kofi::cq::WorkHandler"),
@@ -103,6 +108,7 @@ impl HandlerSlot {
     fn schedule(&self) {
         match self {
             Self::Interrupt(work) => work.queue(),
+            Self::Softirq(work) => work.queue(),
             Self::Task(deferred) => {
                 // A work item that is already queued has not read the queue yet, so it covers this call.
                 let _ = Handlers::handler_queue().enqueue(deferred.clone());
@@ -115,6 +121,7 @@ impl Caller for HandlerSlot {
     fn stop_calls(&self) {
         match self {
             Self::Interrupt(work) => work.stop(),
+            Self::Softirq(work) => work.stop(),
             Self::Task(work) => work.handler.stop(),
         }
     }
@@ -235,8 +242,10 @@ impl Notifier {
 
     /// Prevents new calls of a handler that runs in interrupt context. Any context.
     pub(super) fn block_handler(&self) {
-        if let Some(HandlerSlot::Interrupt(work)) = self.handler() {
-            work.block();
+        match self.handler() {
+            Some(HandlerSlot::Interrupt(work)) => work.block(),
+            Some(HandlerSlot::Softirq(work)) => work.block(),
+            _ => {}
         }
     }
 
