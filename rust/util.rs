@@ -17,6 +17,7 @@ pub(crate) mod irq_work;
 pub(crate) mod lock;
 pub(crate) mod log;
 pub mod namespace;
+pub(crate) mod noio;
 pub(crate) mod once;
 pub(crate) mod owned_list;
 pub(crate) mod pages;

@@ -4,7 +4,10 @@
 //! strings that C callers pass and get.
 
 use super::prelude::*;
-use crate::abi::addr;
+use crate::{
+    abi::addr,
+    util::noio::NoIo, //
+};
 
 /// A struct whose first member is a `struct fid` or begins with one.
 ///
@@ -61,6 +64,8 @@ pub(super) unsafe fn from_fid<'a, T: Object>(fid: *mut fid) -> Result<&'a T> {
 pub(super) struct Opening<T, F> {
     memory: KBox<MaybeUninit<T>>,
     out: *mut *mut F,
+    /// A consumer in the path of memory reclaim opens objects when it reconnects.
+    _scope: NoIo,
 }
 
 impl<T: Object, F> Opening<T, F> {
@@ -75,8 +80,13 @@ impl<T: Object, F> Opening<T, F> {
     /// `out` is NULL, or valid for writing until the object is opened.
     pub(super) unsafe fn new(out: *mut *mut F) -> Result<Self> {
         ensure(!out.is_null(), Errno::EINVAL)?;
+        let scope = NoIo::enter();
         let memory = KBox::new_uninit(GFP_KERNEL)?;
-        Ok(Self { memory, out })
+        Ok(Self {
+            memory,
+            out,
+            _scope: scope,
+        })
     }
 
     /// Returns the address that the object will have.

@@ -14,7 +14,8 @@ use crate::{
         into_int,
         into_ssize, //
     },
-    fi::prelude::*, //
+    fi::prelude::*,
+    util::noio::NoIo, //
 };
 
 /// Declares a table of calls, whose entries have Rust bodies.
@@ -298,6 +299,7 @@ unsafe fn close<T: Object>(fid: *mut fid) -> Result {
     // SAFETY: By the contract of `fi_close()`, `fid` is NULL or valid.
     let closing = unsafe { object::from_fid::<T>(fid)? };
     in_process()?;
+    let _scope = NoIo::enter();
     closing.close()?;
     // SAFETY: Every object of the type came from `Opening::open`, and fi_close() ends its use.
     drop(unsafe { KBox::from_raw(fid.cast::<T>()) });

@@ -44,7 +44,8 @@ use crate::{
         KOFI_VALUE_STX,
         KOFI_VALUE_TX_CQ, //
     },
-    fi::prelude::*, //
+    fi::prelude::*,
+    util::noio::NoIo, //
 };
 
 /// The state of an endpoint.
@@ -294,6 +295,7 @@ impl Endpoint {
     /// vector, its scalable endpoint's for a context. -FI_ENORX without the shared receive context, and
     /// -FI_EOPBADSTATE without the shared transmit context, that the endpoint was opened for.
     pub fn enable(&self) -> Result {
+        let _scope = NoIo::enter();
         let mut state = self.state.lock();
         let EpState::Open(pending) = &*state else {
             return Ok(());
@@ -378,12 +380,14 @@ impl Endpoint {
 
     /// `fi_connect()`: enables the endpoint if it is not enabled. May sleep.
     pub fn connect(&self, to: Option<SocketAddr>, private_data: &[u8]) -> Result {
+        let _scope = NoIo::enter();
         self.enable_to_connect(private_data)?
             .connect(to, private_data)
     }
 
     /// `fi_accept()`: enables the endpoint if it is not enabled. May sleep.
     pub fn accept(&self, private_data: &[u8]) -> Result {
+        let _scope = NoIo::enter();
         self.enable_to_connect(private_data)?.accept(private_data)
     }
 
@@ -399,6 +403,7 @@ impl Endpoint {
     /// When it returns the device does not touch posted memory any more, and the context of every operation
     /// whose completion no reader has taken has been passed to `reclaim`.
     pub fn close(&self, reclaim: &mut dyn FnMut(Context)) {
+        let _scope = NoIo::enter();
         self.core.close(reclaim);
         self.entry.remove();
         let open = EpState::Open(Bindings::default());

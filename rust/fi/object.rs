@@ -109,6 +109,7 @@ macro_rules! impl_open {
         -> $child:ident::$open:ident($($argument:expr),*);)*) => {
         $($(#[$doc])*
         $vis fn $method(self: &Arc<Self>, $($name: $type),*) -> Result<Arc<$child>> {
+            let _scope = $crate::util::noio::NoIo::enter();
             $child::$open(ChildRef::new(self)?, $($argument),*)
         })*
     };

@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     abi::KOFI_OBJECT_PASSIVE_EP,
-    fi::prelude::*, //
+    fi::prelude::*,
+    util::noio::NoIo, //
 };
 
 /// A listener. The mutex guards the bound event queue and is not held across provider calls.
@@ -60,6 +61,7 @@ impl PassiveEndpoint {
 
     /// `fi_listen()`: -FI_ENOEQ without an event queue. May sleep.
     pub fn listen(&self) -> Result {
+        let _scope = NoIo::enter();
         let queue = self.eq.lock().as_ref().map(ChildRef::try_clone);
         self.core.clone().listen(queue.ok_or(Errno::ENOEQ)??)
     }
@@ -71,6 +73,7 @@ impl PassiveEndpoint {
 
     /// Closes the listener; pending connection requests are rejected. May sleep.
     pub fn close(&self) {
+        let _scope = NoIo::enter();
         self.core.close();
         self.entry_guard.entry.remove();
         // Dropped after the lock is released.

@@ -12,6 +12,7 @@
 #include <linux/preempt.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/sched/mm.h>
 #include <linux/sched/task.h>
 #include <linux/string.h>
 #include <linux/wait.h>
@@ -41,6 +42,8 @@ int kofi_handlers_start(void);
 void kofi_handlers_end(void);
 extern struct workqueue_struct *kofi_close_wq;
 void kofi_defer_module_unload(void);
+unsigned int kofi_noio_save(void);
+void kofi_noio_restore(unsigned int flags);
 struct task_struct *kofi_thread_run(int (*run)(void *), void *body,
 				    const char *name);
 void kofi_thread_stop(struct task_struct *task);
@@ -107,6 +110,16 @@ pid_t kofi_current_task(char *name, size_t len)
 void kofi_put_net(struct net *net)
 {
 	put_net(net);
+}
+
+unsigned int kofi_noio_save(void)
+{
+	return memalloc_noio_save();
+}
+
+void kofi_noio_restore(unsigned int flags)
+{
+	memalloc_noio_restore(flags);
 }
 
 void kofi_warn_atomic(void)

@@ -31,6 +31,7 @@ use crate::{
         cm,
         device_attr::Protocol, //
     },
+    util::noio::NoIo,
 };
 
 struct PepState {
@@ -174,6 +175,7 @@ fn trace_connreq(
 
 impl CmHandler for PassiveEndpoint {
     fn handle_event(self: Arc<Self>, _id: &LockedCmId, event: cm::CmEvent<'_>) {
+        let _scope = NoIo::enter();
         match event {
             cm::CmEvent::ConnectRequest { id, conn } => {
                 let device = id.device();
@@ -217,6 +219,7 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     }
 
     fn reject(&self, handle: usize, private_data: &[u8]) -> Result {
+        let _scope = NoIo::enter();
         self.fabric.connreqs.reject(handle, private_data)
     }
 

@@ -44,7 +44,10 @@ use crate::{
         QpParam,
         REJ_CONSUMER_DEFINED, //
     },
-    util::context, //
+    util::{
+        context,
+        noio::NoIo, //
+    },
 };
 
 /// Timeout of rdma_cm's address resolution, and of its route resolution.
@@ -373,6 +376,7 @@ impl Endpoint {
     /// Shuts directions of the connection down, for `fi_shutdown()`.
     pub(super) fn shutdown_directions(&self, flags: u64) -> Result {
         context::in_process()?;
+        let _scope = NoIo::enter();
         let (_, rest) = self.change_state(|state| state.shutdown(flags))?;
         match rest {
             ShutdownAction::DrainTransmits => self.drain_transmits(),
@@ -443,6 +447,7 @@ impl Endpoint {
 
 impl CmHandler for Endpoint {
     fn handle_event(self: Arc<Self>, id: &LockedCmId, event: CmEvent<'_>) {
+        let _scope = NoIo::enter();
         let step = match event {
             CmEvent::AddrResolved => id.resolve_route(RESOLVE_TIMEOUT_MS).map_err(Errno::from),
             CmEvent::RouteResolved => self.send_connect(id),
