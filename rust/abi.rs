@@ -68,6 +68,13 @@ pub use kernel::bindings::{
 };
 pub use raw::*;
 
+// SAFETY: Its pointers are to objects and tables of any thread, and to the consumer's context, which only the
+// consumer uses.
+unsafe impl Send for fid_mr {}
+
+// SAFETY: As above.
+unsafe impl Sync for fid_mr {}
+
 /// No address: any sender, or a connected endpoint's only peer.
 pub const FI_ADDR_UNSPEC: fi_addr_t = fi_addr_t::MAX;
 

@@ -533,8 +533,13 @@ static inline int fi_poll_open(struct fid_domain *domain,
  * The memory must exist until the region is closed. Peers can access exactly
  * these bytes with exactly these rights, and nothing after fi_close() returns.
  *
+ * In a domain with FI_MR_ENDPOINT a call with remote access only maps the memory:
+ * fi_mr_bind() and fi_mr_enable() follow, and the memory must exist until the
+ * invalidation that fi_close() posts has completed. These calls and the close are
+ * legal in any context, and must not overlap for one region.
+ *
  * Context: Process context, may sleep; with remote access until the device has
- * answered, ten seconds at most.
+ * answered, ten seconds at most. See above for FI_MR_ENDPOINT.
  * Return:
  * * 0 - the region is open
  * * -FI_EINVAL - no bytes, a range that wraps, the caller's stack or no memory,
@@ -545,6 +550,7 @@ static inline int fi_poll_open(struct fid_domain *domain,
  * * -FI_EIO - the device refused to register the memory
  * * -FI_ETIMEDOUT - the device did not answer
  * * -FI_EOPBADSTATE - in atomic context
+ * * -FI_EAGAIN - FI_MR_ENDPOINT: all regions of the domain's endpoints are in use
  * * -FI_ENOMEM - no memory, no room in the IOMMU, or no more regions in the
  *   device
  * * another errno - the registrar of an iWARP device could not be connected
@@ -588,13 +594,15 @@ static inline int fi_mr_regv(struct fid_domain *domain, const struct kvec *iov,
  * fi_mr_regattr() - register the ranges of a struct fi_mr_attr
  * @domain: its parent
  * @attr: ranges and rights
- * @flags: reserved, 0
+ * @flags: 0; with FI_MR_ENDPOINT and remote access also FI_BVEC, FI_SGL, or FI_SGL
+ *	with FI_SGL_DMA for a list that remains mapped: see fi_iov_bvec(),
+ *	fi_iov_sgl()
  * @mr: the region
  *
  * The call keeps nothing of @attr; the memory of the ranges must exist until the
  * region is closed.
  *
- * Context: Process context, may sleep.
+ * Context: As for fi_mr_reg().
  * Return: As for fi_mr_regv(); -FI_ENOSYS for memory of an accelerator, an
  * &fi_mr_attr.iface other than FI_HMEM_SYSTEM; -FI_EINVAL if @attr is %NULL.
  */
@@ -694,14 +702,26 @@ static inline int fi_mr_unmap_key(struct fid_domain *domain, u64 key)
 }
 
 /**
- * fi_mr_bind() - bind a counter or an endpoint to a region
- * @mr: the region
- * @bfid: the counter or endpoint
- * @flags: FI_REMOTE_WRITE for a counter
+ * fi_mr_bind() - bind a region to the endpoint that registers it
+ * @mr: a region for peers, of a domain with FI_MR_ENDPOINT
+ * @bfid: an enabled endpoint of the domain
+ * @flags: 0, or FI_COMPLETION for a completion entry, with FI_REGION and the
+ *	context of the region, when the peer's access has ended after fi_close()
+ *
+ * The region has its key when this returns. The endpoint cannot be closed before
+ * the region.
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: a region belongs to its domain, and accesses of peers are
- * not counted.
+ * Return:
+ * * 0 - the region is bound
+ * * -FI_EAGAIN - all regions of the endpoint (FI_OPT_KOFI_MR_POOL) are in use
+ * * -FI_EINVAL - the region is bound already, or has more pages than
+ *   FI_OPT_KOFI_MR_PAGES of the endpoint; another object than an endpoint
+ * * -FI_EDOMAIN - an endpoint of another domain
+ * * -FI_EOPBADSTATE - an endpoint that is not enabled, or has no regions
+ * * -FI_EBADFLAGS - other flags
+ * * -FI_ENOSYS - any other region: it belongs to its domain, and accesses of peers
+ *   are not counted
  */
 static inline int fi_mr_bind(struct fid_mr *mr, struct fid *bfid, u64 flags)
 {
@@ -730,11 +750,21 @@ static inline int fi_mr_refresh(struct fid_mr *mr, const struct kvec *iov,
 }
 
 /**
- * fi_mr_enable() - enable a region after objects were bound to it
+ * fi_mr_enable() - register a region that is bound to an endpoint
  * @mr: the region
  *
+ * Posts a work request to the endpoint's queue. Operations that are posted after
+ * it find the region registered. A failure ends the connection, and is reported by
+ * an error entry with FI_REGION and the context of the region.
+ *
  * Context: Any context.
- * Return: -FI_ENOSYS: registration enables a region and maps it permanently.
+ * Return:
+ * * 0 - the registration has been posted
+ * * -FI_EAGAIN - the queue is full
+ * * -FI_ENOTCONN - the endpoint is not connected
+ * * -FI_EOPBADSTATE - the region is not bound, or is enabled already; the endpoint
+ *   has been shut down
+ * * -FI_ENOSYS - any other region: registration enables it and maps it permanently
  */
 static inline int fi_mr_enable(struct fid_mr *mr)
 {

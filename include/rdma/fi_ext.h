@@ -568,6 +568,25 @@ struct fi_peer_transfer_context {
 	struct fi_ops_transfer_peer	*peer_ops;
 };
 
+/*
+ * Options of FI_OPT_ENDPOINT for connected endpoints of a domain with
+ * FI_MR_ENDPOINT, set before the endpoint is enabled; each is a size_t
+ */
+enum {
+	/* Number of regions that the endpoint can have bound at a time; default 0 */
+	FI_OPT_KOFI_MR_POOL = -FI_PROV_SPECIFIC_KOFI + 64,
+	/* Pages of 4 KiB of each of these regions; default 32 */
+	FI_OPT_KOFI_MR_PAGES,
+};
+
+/*
+ * FI_SGL_DMA	with FI_SGL: the list has DMA addresses, which ib_dma_map_sg() or a
+ *		dma-buf attachment has made for the domain's device, and remains mapped
+ * FI_REGION	completion entry about the region whose context is op_context
+ */
+#define FI_SGL_DMA	(1ULL << 34)
+#define FI_REGION	(1ULL << 37)
+
 #ifdef CONFIG_64BIT
 static_assert(sizeof(struct fi_ops_av_owner) == 24);
 static_assert(sizeof(struct fi_ops_av_set_owner) == 16);

@@ -23,10 +23,7 @@ use crate::{
     fi::{
         ep::Endpoint,
         eq::Source,
-        object::{
-            ChildCount,
-            Parent, //
-        },
+        object::Parent,
         provider::EpOption, //
     },
     util::once::read_once, //
@@ -43,28 +40,20 @@ pub(super) struct EndpointObject {
     /// Default flags of receives without a flags argument, from the info or FI_SETOPSFLAG.
     pub(super) rx_op_flags: Atomic<u64>,
     pub(super) endpoint: Arc<Endpoint>,
-    /// State that the endpoint shares with its aliases, which are children of it.
+    /// State that the endpoint shares with its aliases.
     pub(super) shared: Arc<EpShared>,
-    /// Reference that an alias holds on the shared state; `None` for the endpoint itself.
-    alias: Option<ChildRef<EpShared>>,
+    /// Reference that an alias holds on the endpoint; `None` for the endpoint itself.
+    alias: Option<ChildRef<Endpoint>>,
 }
 
 /// State that an endpoint and its aliases share.
 pub(super) struct EpShared {
-    /// Counts the aliases: the endpoint cannot be closed before them.
-    alias_count: ChildCount,
     /// Provider of the endpoint's collectives, once the endpoint is paired with one.
     pub(super) offload: SetOnce<Offload>,
     /// Address of the `struct fid` of the transmit completion queue, 0 before it is bound. The queue cannot
     /// be closed before the endpoint.
     pub(super) tx_cq_fid: Atomic<usize>,
     pub(super) addr_format: u32,
-}
-
-impl Parent for EpShared {
-    fn users(&self) -> &ChildCount {
-        &self.alias_count
-    }
 }
 
 fi_ops! {
@@ -113,7 +102,8 @@ fi_ops! {
         }
         let offload = ep.shared.offload.as_ref();
         offload.map_or(Ok(()), Offload::check_idle)?;
-        ep.shared.alias_count.try_close()?;
+        // Aliases and bound regions are closed before the endpoint.
+        ep.endpoint.users().try_close()?;
         // C callers keep track of the contexts of unfinished operations themselves.
         ep.endpoint.close(&mut |_| {});
         if let Some(offload) = offload {
@@ -236,7 +226,7 @@ impl EndpointObject {
             rx_op_flags: Atomic::new(read_once(&self.rx_op_flags)),
             endpoint: self.endpoint.clone(),
             shared: self.shared.clone(),
-            alias: Some(ChildRef::new(&self.shared)?),
+            alias: Some(ChildRef::new(&self.endpoint)?),
         };
         made.set_op_flags(alias.flags)?;
         // SAFETY: By the caller's contract, `alias.fid` is valid.
@@ -273,7 +263,6 @@ impl EndpointObject {
             fid.tagged = ptr::from_ref(provider_ops.tagged).cast_mut();
         }
         let shared = EpShared {
-            alias_count: ChildCount::new(),
             offload: SetOnce::new(),
             tx_cq_fid: Atomic::new(0),
             addr_format: info.addr_format(),
@@ -394,6 +383,8 @@ pub(super) fn ep_option(name: u32) -> Option<EpOption> {
     const RETRY_COUNT: u32 = abi::FI_OPT_KOFI_RETRY_COUNT as u32;
     const RNR_RETRY_COUNT: u32 = abi::FI_OPT_KOFI_RNR_RETRY_COUNT as u32;
     const ACK_TIMEOUT: u32 = abi::FI_OPT_KOFI_ACK_TIMEOUT as u32;
+    const MR_POOL: u32 = abi::FI_OPT_KOFI_MR_POOL as u32;
+    const MR_PAGES: u32 = abi::FI_OPT_KOFI_MR_PAGES as u32;
     match name {
         abi::FI_OPT_MIN_MULTI_RECV => Some(EpOption::MinMultiRecv),
         CONNECTIONS => Some(EpOption::MaxConnections),
@@ -403,6 +394,8 @@ pub(super) fn ep_option(name: u32) -> Option<EpOption> {
         RETRY_COUNT => Some(EpOption::RetryCount),
         RNR_RETRY_COUNT => Some(EpOption::RnrRetryCount),
         ACK_TIMEOUT => Some(EpOption::AckTimeout),
+        MR_POOL => Some(EpOption::RegionCount),
+        MR_PAGES => Some(EpOption::RegionPages),
         _ => None,
     }
 }

@@ -2,14 +2,18 @@
 
 //! Memory regions for C callers.
 
+mod ep_region;
+
 use super::{
     domain::DomainObject,
-    prelude::*, //
+    prelude::*,
+    xfer_args, //
 };
 use crate::fi::{
     domain::Domain,
     eq::Source,
     mr::{
+        ep_region::RegionMemory,
         Access,
         MemoryRegion, //
     },
@@ -34,24 +38,38 @@ fi_ops! {
     }
 }
 
-/// Registers `memory`. As in libfabric, `offset` must be 0.
+/// Access of peers.
+const REMOTE: u64 = FI_REMOTE_READ | FI_REMOTE_WRITE;
+
+/// Registers `memory`, or maps it for a region that an endpoint will register. As in libfabric, `offset` must be
+/// 0.
 ///
 /// # Safety
 ///
 /// `domain` and `out` are NULL or valid, and the memory stays valid until the region is closed.
 unsafe fn register(
     domain: *mut fid,
-    memory: &[Segment],
+    memory: RegionMemory<'_>,
     access: u64,
     offset: u64,
-    flags: u64,
     out: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> Result {
     // SAFETY: By the caller's contract, `domain` is NULL or valid.
+    if let Ok(object) = unsafe { from_fid::<DomainObject>(domain) } {
+        if object.domain.has_ep_regions() && access & REMOTE != 0 {
+            ensure(offset == 0, Errno::EINVAL)?;
+            let access = Access::from_bits(access)?;
+            // SAFETY: By the caller's contract.
+            return unsafe { ep_region::open(&object.domain, memory, access, out, context) };
+        }
+    }
+    // SAFETY: As above.
     let object = unsafe { InProcess::<&DomainObject>::from_fid(domain)? };
     ensure(!out.is_null() && offset == 0, Errno::EINVAL)?;
-    ensure(flags == 0, Errno::EBADFLAGS)?;
+    let RegionMemory::Kernel(Memory::Segments(memory)) = memory else {
+        return Err(Errno::EBADFLAGS);
+    };
     // SAFETY: By the caller's contract, `out` is valid.
     let slot = unsafe { Opening::new(out)? };
     let source = Source(slot.address());
@@ -82,9 +100,10 @@ fi_ops! {
         ) -> Result {
             // SAFETY: The memory stays valid until the region is closed.
             let segment = unsafe { Segment::new(buf.cast_mut(), len) };
-            let memory = slice::from_ref(&segment);
+            let memory = RegionMemory::Kernel(Memory::Segments(slice::from_ref(&segment)));
+            ensure(flags == 0, Errno::EBADFLAGS)?;
             // SAFETY: As above; `domain` and `out` are NULL or valid.
-            unsafe { register(domain, memory, access, offset, flags, out, context) }
+            unsafe { register(domain, memory, access, offset, out, context) }
         }
 
         regv: fn fi_mr_regv(
@@ -92,8 +111,10 @@ fi_ops! {
         ) -> Result {
             // SAFETY: `iov` has `count` entries, whose memory stays valid until the region is closed.
             let memory = unsafe { Segment::from_vector(iov, count)? };
+            let memory = RegionMemory::Kernel(Memory::Segments(memory));
+            ensure(flags == 0, Errno::EBADFLAGS)?;
             // SAFETY: As above; `domain` and `out` are NULL or valid.
-            unsafe { register(domain, memory, access, offset, flags, out, context) }
+            unsafe { register(domain, memory, access, offset, out, context) }
         }
 
         regattr: fn fi_mr_regattr(domain: *mut fid, attr, flags, out) -> Result {
@@ -103,11 +124,12 @@ fi_ops! {
                 // No provider supports accelerator memory (FI_HMEM).
                 return Err(Errno::ENOSYS);
             }
-            // SAFETY: `mr_iov` has `iov_count` entries, whose memory stays valid until the region is closed.
-            let memory = unsafe { Segment::from_vector(attr.mr_iov, attr.iov_count)? };
+            // SAFETY: `mr_iov` has `iov_count` entries of the form that the flags name, whose memory stays valid
+            // until the region is closed.
+            let memory = unsafe { xfer_args::region_memory(attr.mr_iov, attr.iov_count, flags)? };
             let (access, offset, context) = (attr.access, attr.offset, attr.context);
             // SAFETY: As above; `domain` and `out` are NULL or valid.
-            unsafe { register(domain, memory, access, offset, flags, out, context) }
+            unsafe { register(domain, memory, access, offset, out, context) }
         }
     }
 }

@@ -9,13 +9,16 @@ use super::{
 };
 use crate::{
     abi::errno::into_ssize,
-    fi::provider::{
-        Endpoint,
-        Message,
-        Operation,
-        Rma,
-        SingleSegment,
-        Tag, //
+    fi::{
+        mr::ep_region::RegionMemory,
+        provider::{
+            Endpoint,
+            Message,
+            Operation,
+            Rma,
+            SingleSegment,
+            Tag, //
+        },
     },
     util::{
         cold::call_cold,
@@ -336,6 +339,39 @@ pub(super) unsafe fn post_any_vector(
         post_described(memory, desc, XferArgs { flags, ..args }, post)
     }
 }
+
+/// Returns the memory of a region, from a vector in the form that `flags` name.
+///
+/// # Errors
+///
+/// -FI_EBADFLAGS for other flags, -FI_EINVAL for NULL with entries, and for too many entries.
+///
+/// # Safety
+///
+/// `iov` has `count` entries of that form, whose memory stays valid until the region is closed.
+pub(super) unsafe fn region_memory<'a>(
+    iov: *const kvec,
+    count: usize,
+    flags: u64,
+) -> Result<RegionMemory<'a>> {
+    // SAFETY: By this function's safety requirement.
+    let memory = unsafe {
+        match flags {
+            0 => Memory::Segments(Segment::from_vector(iov, count)?),
+            FI_BVEC => Memory::from_page_ranges(iov.cast(), count)?,
+            FI_SGL => Memory::from_scatterlist(iov.cast(), count)?,
+            MAPPED_LIST => match Memory::from_scatterlist(iov.cast(), count)? {
+                Memory::ScatterList(list) => return Ok(RegionMemory::Mapped(list)),
+                memory => memory,
+            },
+            _ => return Err(Errno::EBADFLAGS),
+        }
+    };
+    Ok(RegionMemory::Kernel(memory))
+}
+
+/// Flags for a list that has been mapped for the device.
+const MAPPED_LIST: u64 = FI_SGL | FI_SGL_DMA;
 
 /// Flags for a vector that is not of kernel addresses.
 const VECTOR_FORMS: u64 = FI_BVEC | FI_SGL;

@@ -31,6 +31,7 @@ use super::{
     fabric::Fabric,
     introspect::EntryGuard,
     mr::{
+        region_pool::RegionPool,
         Access,
         Addressing,
         MemoryRegion, //
@@ -158,7 +159,11 @@ impl Scope {
 }
 
 /// An open domain.
+#[pin_data]
 pub struct Domain {
+    /// Regions for its endpoints.
+    #[pin]
+    regions: RegionPool,
     resources: DeferredDrop<Resources>,
     scope: Arc<Scope>,
     /// Type of the domain's address vectors; `None` for any type.
@@ -198,13 +203,25 @@ impl Domain {
             _owner: owner,
             entry_guard: EntryGuard::new(fabric, abi::KOFI_OBJECT_DOMAIN, name, None)?,
         })?;
-        new_arc(Self {
+        let scope = new_arc(Scope::from_info(info)?)?;
+        pin_arc(pin_init!(Self {
+            regions <- RegionPool::new(),
             resources,
-            scope: new_arc(Scope::from_info(info)?)?,
+            scope,
             av_type,
             threading,
             users: ChildCount::new(),
-        })
+        }))
+    }
+
+    /// Returns the regions for the domain's endpoints.
+    pub(super) fn regions(&self) -> &RegionPool {
+        &self.regions
+    }
+
+    /// Returns whether endpoints register memory for their peers (FI_MR_ENDPOINT).
+    pub(crate) fn has_ep_regions(&self) -> bool {
+        self.scope.mr_mode & abi::FI_MR_ENDPOINT != 0
     }
 
     pub(crate) fn core(&self) -> &Arc<dyn provider::Domain> {

@@ -20,7 +20,10 @@ use super::{
         Introspect,
         ObjectEntry, //
     },
+    mr::region_pool::RegionReservation,
     object::{
+        impl_parent,
+        ChildCount,
         Listed,
         Parent, //
     },
@@ -58,6 +61,7 @@ enum EpState {
         /// Address vector of the peers.
         av: Option<Arc<AddressVector>>,
         _counter_links: QueueLinks,
+        _regions: Option<RegionReservation>,
     },
 }
 
@@ -71,11 +75,15 @@ pub struct Endpoint {
     pub(super) source: Source,
     info: Arc<EpInfo>,
     entry: ObjectEntry,
+    /// Counts the bound regions, and the aliases of a C caller.
+    users: ChildCount,
     domain: ChildRef<Domain>,
     /// Context slot in a scalable endpoint, for a context. Dropped last, so that the slot is free only after
     /// everything else is gone.
     context_slot: Option<ContextSlot>,
 }
+
+impl_parent!(Endpoint);
 
 /// The introspection source of an endpoint.
 struct EpInfo {
@@ -148,6 +156,7 @@ impl Endpoint {
             source,
             info,
             entry,
+            users: ChildCount::new(),
             domain,
             context_slot,
         }))
@@ -327,6 +336,7 @@ impl Endpoint {
         if let Some(slot) = &self.context_slot {
             slot.parent().enable()?;
         }
+        let regions = RegionReservation::new(self.domain(), core.region_limits())?;
         let eq = eq.cloned();
         let av = bindings.av.as_ref().map(|av| av.arc().clone());
         let numbers = bindings.numbers();
@@ -338,6 +348,7 @@ impl Endpoint {
             eq,
             av,
             _counter_links: links,
+            _regions: regions,
         };
         Ok(())
     }

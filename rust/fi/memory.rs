@@ -172,14 +172,33 @@ impl<'a> Memory<'a> {
 }
 
 impl ScatterList<'_> {
-    fn next_entry(&mut self) -> Option<VectorEntry> {
+    /// Returns the DMA address and length of the next entry of a list that has been mapped for a device.
+    pub(crate) fn next_dma(&mut self) -> Option<(u64, usize)> {
+        let at = self.advance()?;
+        // SAFETY: By the invariant it is a valid entry.
+        let entry = unsafe { &*at };
+        #[cfg(CONFIG_NEED_SG_DMA_LENGTH)]
+        let len = entry.dma_length;
+        #[cfg(not(CONFIG_NEED_SG_DMA_LENGTH))]
+        let len = entry.length;
+        Some((entry.dma_address, len as usize))
+    }
+
+    /// Returns the next entry, which is valid.
+    fn advance(&mut self) -> Option<*mut scatterlist> {
         self.remaining = self.remaining.checked_sub(1)?;
-        // SAFETY: By the invariant `next` is a valid entry.
-        let entry = unsafe { *self.next };
+        let at = self.next;
         if self.remaining > 0 {
             // SAFETY: By the invariant another entry follows.
-            self.next = unsafe { bindings::sg_next(self.next) };
+            self.next = unsafe { bindings::sg_next(at) };
         }
+        Some(at)
+    }
+
+    fn next_entry(&mut self) -> Option<VectorEntry> {
+        let at = self.advance()?;
+        // SAFETY: By the invariant it is a valid entry.
+        let entry = unsafe { *at };
         let page = entry.page_link & !(bindings::SG_PAGE_LINK_MASK as usize);
         Some(VectorEntry {
             start: Start::Page(page as *mut page, entry.offset as usize),

@@ -2,6 +2,9 @@
 
 //! Memory regions.
 
+pub(crate) mod ep_region;
+pub(in crate::fi) mod region_pool;
+
 use super::{
     domain::Domain,
     introspect::{

@@ -27,7 +27,14 @@ use super::{
         Source, //
     },
     info::Query,
-    mr::Access,
+    mr::{
+        ep_region::{
+            EpRegion,
+            RefusedClose,
+            RegionMemory, //
+        },
+        Access, //
+    },
     srx,
     stx, //
 };
@@ -45,7 +52,10 @@ use crate::{
         FI_ADDR_UNSPEC, //
     },
     fi::prelude::*,
-    util::biased_lock::Threading, //
+    util::{
+        biased_lock::Threading,
+        owned_list::ListBox, //
+    },
 };
 use core::any::Any;
 
@@ -179,6 +189,15 @@ pub trait Domain: Any + Send + Sync {
         access: Access,
     ) -> Result<Arc<dyn MemoryRegion>>;
 
+    /// Allocates the provider's part of a region that an endpoint registers, for at most `pages` pages. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSYS if endpoints register no memory, -FI_ENOMEM.
+    fn region_core(&self, _pages: usize) -> Result<KBox<dyn RegionCore>> {
+        not_implemented()
+    }
+
     /// Checks that each part of `memory` lies in the region of its descriptor, and that the region belongs to
     /// the domain. Parts without bytes and parts without a descriptor are not checked. Any context.
     ///
@@ -219,6 +238,23 @@ pub trait MemoryRegion: Any + Send + Sync {
 
     /// Returns the key for `fi_mr_key()`: FI_KEY_NOTAVAIL for local use only.
     fn key(&self) -> u64;
+}
+
+/// The provider's part of an [`EpRegion`]. Any context.
+pub trait RegionCore: Any + Send + Sync {
+    /// Returns the object for a downcast to the provider's own type.
+    fn as_any_mut(&mut self) -> &mut dyn Any;
+
+    /// Maps memory, and returns the address of its first byte for peers.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for memory that devices may not access, for too many pages, and for entries that meet within a
+    /// page; -FI_ENOMEM if the IOMMU cannot map it. The caller unmaps what has been mapped.
+    fn map(&mut self, memory: RegionMemory<'_>, access: Access) -> Result<u64>;
+
+    /// Unmaps the memory, which no peer can access any more. Does nothing without memory.
+    fn unmap(&mut self);
 }
 
 /// A completion queue.
@@ -385,6 +421,10 @@ pub enum EpOption {
     /// FI_OPT_KOFI_ACK_TIMEOUT: exponent of the time to an acknowledgement, in units of 4.096 microseconds; at
     /// most 31. `usize::MAX` lets the connection manager choose.
     AckTimeout,
+    /// FI_OPT_KOFI_MR_POOL: number of regions that the endpoint can register at a time, before it is enabled.
+    RegionCount,
+    /// FI_OPT_KOFI_MR_PAGES: number of 4 KiB pages of each of them, before it is enabled; not 0.
+    RegionPages,
 }
 
 /// The kind of a transmit.
@@ -640,6 +680,43 @@ pub trait Endpoint: Any + Send + Sync {
     /// completion queue has no room for the entry and none was reserved when the operation was posted.
     fn cancel(&self, _context: Context) -> Result {
         Err(Errno::EOPNOTSUPP)
+    }
+
+    /// Returns how many regions the endpoint can register at a time, and the pages of each. Fixed once the endpoint
+    /// is enabled.
+    fn region_limits(&self) -> (usize, usize) {
+        (0, 0)
+    }
+
+    /// Gives a key to a region that has memory and no key, and returns it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN while as many regions as [`Self::region_limits`] says have a key, -FI_EINVAL for a region with more
+    /// pages, -FI_EOPBADSTATE before the endpoint is enabled and for an endpoint that registers no memory.
+    fn bind_region(&self, _region: &mut dyn RegionCore, _reports: bool) -> Result<u64> {
+        Err(Errno::EOPBADSTATE)
+    }
+
+    /// Posts the registration of a bound region. A failure is reported with `context`. Any context.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN if the queue is full, -FI_ENOTCONN without a connection.
+    fn enable_region(&self, _region: &mut dyn RegionCore, _context: Context) -> Result {
+        Err(Errno::EOPBADSTATE)
+    }
+
+    /// Takes a bound region, and recycles it when the peer cannot access it any more. Any context.
+    ///
+    /// # Errors
+    ///
+    /// Returns the region with -FI_EAGAIN if the queue is full.
+    fn close_region(&self, region: ListBox<EpRegion>) -> core::result::Result<(), RefusedClose> {
+        Err(RefusedClose {
+            errno: Errno::EOPBADSTATE,
+            region,
+        })
     }
 
     /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.

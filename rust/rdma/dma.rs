@@ -155,6 +155,16 @@ pub(crate) struct DmaMapping {
 }
 
 impl DmaMapping {
+    /// Returns the mapping that had this address and length; `None` for an empty one. The caller has dropped the
+    /// object of the mapping.
+    pub(super) fn from_parts(addr: u64, len: usize, direction: DataDirection) -> Option<Self> {
+        Some(Self {
+            addr,
+            len: NonZeroUsize::new(len)?,
+            direction,
+        })
+    }
+
     /// Returns the DMA address.
     #[inline]
     pub(crate) fn addr(&self) -> u64 {

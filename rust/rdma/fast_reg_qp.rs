@@ -118,7 +118,7 @@ impl FastRegQp {
     /// `EIO` when the device rejects the request, `ETIMEDOUT`, and the driver's errors.
     #[inline(never)]
     pub(crate) fn register(self, mr: &FastMr) -> Result<Self> {
-        self.execute(&SendWr::reg_mr(mr, SendFlag::Signaled.into()))
+        self.execute(&SendWr::reg_mr(0, mr, SendFlag::Signaled.into()))
     }
 
     /// Invalidates the remote key of `mr`: no peer can access the memory by it any more. May sleep.
@@ -127,7 +127,7 @@ impl FastRegQp {
     ///
     /// As for [`Self::register`].
     pub(crate) fn invalidate(self, mr: &FastMr) -> Result<Self> {
-        self.execute(&SendWr::local_inv(mr.rkey(), SendFlag::Signaled.into()))
+        self.execute(&SendWr::local_inv(0, mr.rkey(), SendFlag::Signaled.into()))
     }
 
     fn execute(self, wr: &SendWr<'_>) -> Result<Self> {

@@ -3,8 +3,10 @@
 //! Memory regions for fast registration, whose keys give a peer access to exactly the given memory.
 
 mod layout;
+mod page_list;
 
 pub(crate) use layout::DmaSegment;
+pub(crate) use page_list::PageList;
 
 use super::{
     pd::Pd,
@@ -85,17 +87,9 @@ impl FastMr {
         };
         let layout = PageLayout::new(runs, iova, limits).ok_or(EINVAL)?;
         let mut list = build_scatterlist(runs)?;
-        let kind = bindings::ib_mr_type_IB_MR_TYPE_MEM_REG;
-        // SAFETY: `pd` is a valid protection domain.
-        let raw = unsafe { bindings::ib_alloc_mr(pd.raw(), kind, layout.pages) };
-        let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
         // If a later step fails, dropping the region frees it: rxe cannot map it a second time.
-        // INVARIANT: `raw` was allocated in `pd` above; it is mapped before it is returned.
-        let mr = Self {
-            raw,
-            access,
-            _pd: pd,
-        };
+        let mut mr = Self::alloc(pd, layout.pages)?;
+        mr.access = access;
         let count = c_int::try_from(runs.len()).map_err(|_| EINVAL)?;
         // SAFETY: By the invariant `raw` is valid. The list is terminated, and only read; its
         // addresses are mapped, as the caller guarantees. siw ignores an offset into it.
@@ -122,6 +116,79 @@ impl FastMr {
         Ok(mr)
     }
 
+    /// Allocates a region without memory, for at most `pages` pages. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EOPNOTSUPP`, and the driver's errors.
+    pub(crate) fn alloc(pd: Arc<Pd>, pages: u32) -> Result<Self> {
+        let kind = bindings::ib_mr_type_IB_MR_TYPE_MEM_REG;
+        // SAFETY: `pd` is a valid protection domain.
+        let raw = unsafe { bindings::ib_alloc_mr(pd.raw(), kind, pages) };
+        let raw = NonNull::new(from_err_ptr(raw)?).ok_or(ENOMEM)?;
+        // INVARIANT: `raw` has just been allocated in `pd`.
+        Ok(Self {
+            raw,
+            access: Access::default(),
+            _pd: pd,
+        })
+    }
+
+    /// Gives the region other memory, which starts at `iova` for peers, and another key. Any context; allocates
+    /// nothing.
+    ///
+    /// Peers cannot access it before a work request of [`SendWr::reg_mr`](super::wr::SendWr::reg_mr) has been
+    /// executed.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the list has more pages than the region, or `iova` and its first byte have different offsets
+    /// in their pages, and the driver's errors.
+    ///
+    /// # Safety
+    ///
+    /// No peer can access the region now. The ranges of `list` are mapped for the device until a peer cannot
+    /// access the region any more, and peers may access their memory as `access` says.
+    pub(crate) unsafe fn assign(
+        &mut self,
+        list: &mut PageList,
+        iova: u64,
+        access: Access,
+        max_pages: u32,
+    ) -> Result {
+        if list.pages() > max_pages || !list.starts_like(iova) {
+            return Err(EINVAL);
+        }
+        let (count, total) = (list.len() as c_int, list.total());
+        // Larger pages make rxe allocate memory.
+        // SAFETY: By the invariant `raw` is valid. The list is terminated, and only read; its addresses are mapped,
+        // as the caller guarantees.
+        let mapped = unsafe {
+            bindings::ib_map_mr_sg(
+                self.raw(),
+                list.as_terminated(),
+                count,
+                ptr::null_mut(),
+                page_list::PAGE_LEN,
+            )
+        };
+        if mapped < 0 {
+            return Err(Error::from_errno(mapped));
+        }
+        // SAFETY: `raw` is valid, and no work request uses it, as the caller guarantees.
+        let raw = unsafe { &mut *self.raw() };
+        if mapped != count || raw.length != total {
+            return Err(EINVAL);
+        }
+        raw.iova = iova;
+        self.access = access;
+        // The lower byte of a key is the user's, and distinguishes successive registrations.
+        let next = raw.rkey.wrapping_add(1) & KEY_VARIANT;
+        raw.rkey = raw.rkey & !KEY_VARIANT | next;
+        raw.lkey = raw.lkey & !KEY_VARIANT | next;
+        Ok(())
+    }
+
     pub(super) fn raw(&self) -> *mut bindings::ib_mr {
         self.raw.as_ptr()
     }
@@ -133,6 +200,9 @@ impl FastMr {
         unsafe { (*self.raw()).rkey }
     }
 }
+
+/// Bits of a key that differ between successive registrations of a region; the others identify the region.
+pub(crate) const KEY_VARIANT: u32 = 0xff;
 
 /// Returns the segments as a terminated scatterlist of DMA addresses.
 fn build_scatterlist(segments: &[DmaSegment]) -> Result<KVVec<kernel::bindings::scatterlist>> {

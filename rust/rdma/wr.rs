@@ -205,8 +205,8 @@ impl<'a> SendWr<'a> {
     }
 
     /// Creates a registration of `mr` with its access rights.
-    pub(super) fn reg_mr(mr: &'a FastMr, flags: SendFlags) -> Self {
-        let mut wr = Self::new(0, &[], WrOp::Send, flags);
+    pub(crate) fn reg_mr(wr_id: u64, mr: &'a FastMr, flags: SendFlags) -> Self {
+        let mut wr = Self::new(wr_id, &[], WrOp::Send, flags);
         // INVARIANT: `reg` is the member of the opcode.
         wr.raw.send.opcode = bindings::ib_wr_opcode_IB_WR_REG_MR;
         wr.raw.reg.mr = mr.raw();
@@ -216,8 +216,8 @@ impl<'a> SendWr<'a> {
     }
 
     /// Creates a local invalidation of a remote key.
-    pub(super) fn local_inv(rkey: u32, flags: SendFlags) -> Self {
-        let mut wr = Self::new(0, &[], WrOp::Send, flags);
+    pub(crate) fn local_inv(wr_id: u64, rkey: u32, flags: SendFlags) -> Self {
+        let mut wr = Self::new(wr_id, &[], WrOp::Send, flags);
         // INVARIANT: `send` is the member of the opcode.
         wr.raw.send.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
         wr.raw.send.ex.invalidate_rkey = rkey;

@@ -49,7 +49,7 @@ impl<T> ListBox<T> {
 
     /// Returns the address of the value, for [`Self::from_raw`].
     #[inline(always)]
-    pub(super) fn into_raw(self) -> NonNull<T> {
+    pub(crate) fn into_raw(self) -> NonNull<T> {
         let node = KBox::into_raw(self.0);
         // SAFETY: It points to a node.
         unsafe { NonNull::new_unchecked(&raw mut (*node).value) }
@@ -61,7 +61,7 @@ impl<T> ListBox<T> {
     ///
     /// `value` came from [`Self::into_raw`], and this is called once for it.
     #[inline(always)]
-    pub(super) unsafe fn from_raw(value: NonNull<T>) -> Self {
+    pub(crate) unsafe fn from_raw(value: NonNull<T>) -> Self {
         // SAFETY: By this function's safety requirement it is the value of a node that came from a box.
         unsafe {
             let node = value.as_ptr().byte_sub(mem::offset_of!(Node<T>, value));

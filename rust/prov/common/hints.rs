@@ -80,6 +80,8 @@ pub(crate) struct Hints {
     pub(crate) primary: u64,
     /// Mode bits that the consumer supports.
     mode: u64,
+    /// Modes of memory registration that the consumer supports; 0 for those that are always offered.
+    pub(crate) mr_mode: c_int,
     /// Transmits must complete in the order in which they were posted.
     pub(crate) wants_comp_order: bool,
     /// Endpoints use a shared receive context.
@@ -96,6 +98,9 @@ impl Hints {
             caps,
             primary: caps & PRIMARY_CAPS.mask(),
             mode: hints.map_or(u64::MAX, |hints| hints.mode() | rx_mode(hints)),
+            mr_mode: hints
+                .and_then(Info::domain)
+                .map_or(0, |domain| domain.mr_mode),
             wants_comp_order: hints.is_some_and(has_order),
             wants_shared_rx: hints.is_some_and(uses_shared_rx),
         }

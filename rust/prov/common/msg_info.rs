@@ -59,6 +59,8 @@ pub(crate) struct MsgInfo<'a> {
     pub(crate) ep_cnt: usize,
     pub(crate) mr_cnt: usize,
     pub(crate) mr_iov_limit: usize,
+    /// Modes of memory registration for consumers that ask for them.
+    pub(crate) more_mr_modes: c_int,
 }
 
 impl MsgInfo<'_> {
@@ -123,7 +125,9 @@ impl MsgInfo<'_> {
             control_progress: abi::FI_PROGRESS_AUTO,
             data_progress: abi::FI_PROGRESS_AUTO,
             resource_mgmt: abi::FI_RM_ENABLED,
-            mr_mode: abi::FI_MR_VIRT_ADDR | abi::FI_MR_PROV_KEY,
+            mr_mode: abi::FI_MR_VIRT_ADDR
+                | abi::FI_MR_PROV_KEY
+                | self.more_mr_modes & hints.mr_mode,
             mr_key_size: 4,
             cq_data_size,
             cq_cnt: self.cq_cnt,

@@ -114,6 +114,7 @@ pub(super) fn build_info(hints: &Hints) -> Result<KBox<Info>> {
         ep_cnt: MAX_OBJECTS,
         mr_cnt: MAX_OBJECTS,
         mr_iov_limit: MR_IOV_LIMIT,
+        more_mr_modes: 0,
     }
     .build(hints)
 }

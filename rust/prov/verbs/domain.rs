@@ -4,6 +4,7 @@
 
 use super::{
     ep::atomic,
+    ep_region::Region,
     fabric::Fabric,
     mr::{
         FastReg,
@@ -228,6 +229,10 @@ impl provider::Domain for Domain {
             )?,
             false => VerbsMr::new_local(self.pd.clone(), memory, self.max_msg_size)?,
         })
+    }
+
+    fn region_core(&self, pages: usize) -> Result<KBox<dyn provider::RegionCore>> {
+        Ok(Region::new(self.pd.clone(), pages, self.addressing)?)
     }
 
     fn set_removal_event(&self, notice: Option<ReservedEvent>) {

@@ -12,6 +12,7 @@ mod attrs;
 mod cm;
 mod drain;
 pub(super) mod lingering_id;
+mod mr;
 mod options;
 mod post;
 mod recv;
@@ -68,6 +69,10 @@ use crate::{
             EndpointAddrs,
             Introspect, //
         },
+        mr::ep_region::{
+            EpRegion,
+            RefusedClose, //
+        },
         provider::{
             Bindings,
             EpOption,
@@ -87,9 +92,16 @@ use crate::{
             SendTemplate, //
         },
     },
-    util::downcast::downcast, //
+    util::{
+        downcast::downcast,
+        owned_list::ListBox, //
+    },
 };
 use attrs::EpAttrs;
+use mr::{
+    EpRegions,
+    MAX_PAGES, //
+};
 use options::EpOptions;
 
 /// Bound objects, which stay open until the endpoint is closed.
@@ -152,6 +164,8 @@ pub(crate) struct Endpoint {
     is_removed: AtomicFlag,
     /// Counts and logs violations by the peer.
     violations: Arc<Violations>,
+    /// Regions that the endpoint registers.
+    regions: EpRegions,
     /// Lets a close wait for handlers of the removal and for `siw_work`.
     #[pin]
     rundown: Rundown,
@@ -197,6 +211,7 @@ impl Endpoint {
                 discard_buf: KBox::new(DeviceWord(Atomic::new(0)), GFP_KERNEL)?,
                 is_removed: AtomicFlag::new(false),
                 violations: Arc::new(Violations::new(), GFP_KERNEL)?,
+                regions: EpRegions::new(),
                 rundown <- Rundown::new(),
                 siw_work <- new_work!("kofi::verbs::Endpoint::siw_work"),
                 addrs <- EndpointAddrs::new(local, peer),
@@ -365,6 +380,7 @@ impl provider::Endpoint for Endpoint {
             .as_ref()
             .map(|srx| self.srx_from_provider(srx))
             .transpose()?;
+        self.regions.enable(&self.pd)?;
         let (qp, inject_bufs) = self.create_qp(&tx_cq, &rx_cq, srx.as_deref())?;
         // The port may turn out to be another one; see `start_connect`.
         qp.init(1, self.attrs.access)?;
@@ -549,17 +565,39 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn getopt(&self, option: EpOption) -> Result<usize> {
-        self.options.getopt(option)
+        match self.regions.getopt(option) {
+            Some(value) => Ok(value),
+            None => self.options.getopt(option),
+        }
     }
 
     fn setopt(&self, option: EpOption, value: usize) -> Result {
-        self.options.setopt(option, value, &self.state)
+        let attributes = &self.pd.device().attributes;
+        let most = attributes.max_fast_reg_page_list_len.min(MAX_PAGES);
+        let set = self.regions.setopt(option, value, most);
+        set.unwrap_or_else(|| self.options.setopt(option, value, &self.state))
     }
 
     #[inline(always)]
     fn receive(&self, message: &Message<'_>) -> Result {
         self.post_receive(message)
             .map_err(|errno| self.receive_error(errno))
+    }
+
+    fn region_limits(&self) -> (usize, usize) {
+        self.regions.limits()
+    }
+
+    fn bind_region(&self, region: &mut dyn provider::RegionCore, reports: bool) -> Result<u64> {
+        self.bind_pooled(region, reports)
+    }
+
+    fn enable_region(&self, region: &mut dyn provider::RegionCore, context: Context) -> Result {
+        self.post_registration(region, context)
+    }
+
+    fn close_region(&self, region: ListBox<EpRegion>) -> core::result::Result<(), RefusedClose> {
+        self.post_invalidation(region)
     }
 
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {
@@ -604,6 +642,7 @@ impl provider::Endpoint for Endpoint {
                 share.srx.detach_endpoint(&self.rq, &share.cq, &others);
             }
         }
+        self.regions.close();
         drop(bound);
         self.domain.remove_endpoint(self);
     }

@@ -7,6 +7,7 @@
 //! reader of the completion queue retires slots in order, under that queue's lock, by moving
 //! `tail`. A completion also retires the unsignalled operations before it.
 
+mod mr;
 mod op;
 mod reserve;
 mod stats;
@@ -75,6 +76,19 @@ pub(super) enum OpKind {
     /// Last piece of a multi-receive buffer. Its completion is always reported, with FI_MULTI_RECV:
     /// the buffer is the consumer's again.
     LastMultiRecv,
+    /// Invalidation of a region whose success writes a completion entry. The slot's context owns the region; see
+    /// [`WorkQueue::end_invalidation`].
+    Invalidation,
+    /// Invalidation of a region whose success writes no completion entry.
+    SilentInvalidation,
+}
+
+impl OpKind {
+    /// Returns whether a success writes no completion entry.
+    #[inline(always)]
+    fn is_silent(self) -> bool {
+        matches!(self, Self::Silent | Self::SilentInvalidation)
+    }
 }
 
 /// Prepared work request with a single scatter/gather element.
@@ -686,6 +700,8 @@ impl WorkQueue {
         unsafe { self.ring.unmap(tail, end) };
         let mut count = 0;
         for seq in seqs(tail, end) {
+            // SAFETY: As above.
+            unsafe { self.end_invalidation(seq, false) };
             // SAFETY: As above.
             let slot = unsafe { self.ring.get(seq) };
             match slot.kind {

@@ -42,7 +42,7 @@ impl WrSlot {
         match self.kind {
             OpKind::MultiRecv => (flags, self.flags as usize),
             OpKind::LastMultiRecv => (flags | FI_MULTI_RECV, self.flags as usize),
-            OpKind::Reported | OpKind::Silent | OpKind::DrainMarker => (self.flags, 0),
+            _ => (self.flags, 0),
         }
     }
 }

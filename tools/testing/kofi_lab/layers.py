@@ -55,6 +55,7 @@ UNSAFE_FILES = {
     "rust/prov/verbs/cq/read.rs",
     "rust/prov/verbs/ep.rs",
     "rust/prov/verbs/ep/atomic.rs",
+    "rust/prov/verbs/ep_region.rs",
     "rust/prov/verbs/srx.rs",
     "rust/prov/verbs/srx/endpoints.rs",
     "rust/prov/verbs/cntr.rs",

@@ -7,6 +7,8 @@
 #include <linux/in6.h>
 #include <linux/socket.h>
 
+#include <rdma/fi_ext.h>
+
 #include "fixture.h"
 
 static void close_action(void *ctx)
@@ -312,6 +314,22 @@ static const u64 counted[FX_COUNTERS] = {
 	[FX_READS] = FI_READ,
 };
 
+/* Sets the number of regions that the endpoint can register, and the pages of each. */
+static void set_region_limits(struct kunit *test, struct fid_ep *ep,
+			      const struct fx_pair_opts *opts)
+{
+	const size_t size = sizeof(size_t);
+
+	if (opts->mr_pool)
+		KUNIT_ASSERT_EQ(test, 0, fi_setopt(&ep->fid, FI_OPT_ENDPOINT,
+						   FI_OPT_KOFI_MR_POOL,
+						   &opts->mr_pool, size));
+	if (opts->mr_pages)
+		KUNIT_ASSERT_EQ(test, 0, fi_setopt(&ep->fid, FI_OPT_ENDPOINT,
+						   FI_OPT_KOFI_MR_PAGES,
+						   &opts->mr_pages, size));
+}
+
 static void bind_side(struct kunit *test, struct kofi_pair *pair, int side,
 		      const struct fx_pair_opts *opts)
 {
@@ -320,6 +338,7 @@ static void bind_side(struct kunit *test, struct kofi_pair *pair, int side,
 	u64 tx = FI_TRANSMIT | opts->tx_flags;
 	u64 rx = FI_RECV | opts->rx_flags;
 
+	set_region_limits(test, ep, opts);
 	KUNIT_ASSERT_EQ(test, fi_ep_bind(ep, &pair->eq->fid, 0), 0);
 	KUNIT_ASSERT_EQ(test, fi_ep_bind(ep, cq, tx), 0);
 	KUNIT_ASSERT_EQ(test, fi_ep_bind(ep, cq, rx), 0);
@@ -363,6 +382,7 @@ struct kofi_pair *fx_pair(struct kunit *test, const struct fx_pair_opts *opts)
 	hints = fx_hints(test);
 	hints->caps |= opts->caps;
 	hints->mode = opts->mode;
+	hints->domain_attr->mr_mode = opts->mr_mode;
 	fx_set_threading(hints, opts->threading);
 	/* Exceeds the inline size of siw, so that the copy for injects is tested. */
 	hints->tx_attr->inject_size = 128;

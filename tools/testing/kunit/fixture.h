@@ -70,6 +70,9 @@ struct fx_pair_opts {
 	bool			one_cq;		/* cq[0] == cq[1] */
 	bool			no_wait;	/* queues with FI_WAIT_NONE */
 	bool			count;		/* counters for everything */
+	int			mr_mode;	/* as fi_getinfo() returns */
+	size_t			mr_pool;	/* 0 */
+	size_t			mr_pages;	/* kOFI's own default */
 	enum fi_threading	threading;	/* FI_THREAD_SAFE, unless fx_serial */
 	unsigned int		tries;		/* 1; more where siw may lose its reply */
 };

@@ -155,7 +155,7 @@ static void mr_02_requested_mr_modes(struct kunit *test)
 	} modes[] = {
 		{ FI_MR_UNSPEC, both },
 		{ both, both },
-		{ both | FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_ENDPOINT, both },
+		{ both | FI_MR_LOCAL | FI_MR_ALLOCATED, both },
 		{ FI_MR_PROV_KEY, FI_MR_PROV_KEY },
 		{ FI_MR_BASIC, FI_MR_BASIC },
 	};

@@ -227,8 +227,10 @@ impl WqEntry {
 fn is_silent(kind: OpKind, wc: &PolledWc) -> bool {
     match kind {
         OpKind::DrainMarker => true,
-        OpKind::Reported | OpKind::MultiRecv | OpKind::LastMultiRecv => false,
-        OpKind::Silent => wc.may_be_silent(),
+        OpKind::Reported | OpKind::MultiRecv | OpKind::LastMultiRecv | OpKind::Invalidation => {
+            false
+        }
+        OpKind::Silent | OpKind::SilentInvalidation => wc.may_be_silent(),
     }
 }
 
@@ -424,7 +426,11 @@ impl CqState {
                     return;
                 }
                 // SAFETY: As above.
-                let slot = unsafe { entry.wq.slot(wc.seq()) };
+                let slot = unsafe {
+                    let is_success = wc.status == WcStatus::SUCCESS;
+                    entry.wq.end_invalidation(wc.seq(), is_success);
+                    entry.wq.slot(wc.seq())
+                };
                 entry.wq.trace_completion(&wc, || slot.trace_info());
                 if let Some(tally) = &mut entry.counters {
                     // SAFETY: As above; the counters are the queue's.
@@ -595,7 +601,10 @@ impl CqState {
         }
         // SAFETY: By this function's safety requirement the operation has not been retired: no device reports a
         // success twice.
-        let slot = unsafe { entry.wq.slot(wc.seq()) };
+        let slot = unsafe {
+            entry.wq.end_invalidation(wc.seq(), true);
+            entry.wq.slot(wc.seq())
+        };
         entry.wq.trace_completion(wc, || slot.trace_info());
         if let Some(tally) = &mut entry.counters {
             // SAFETY: As above; the counters are the queue's.

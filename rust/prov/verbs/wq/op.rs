@@ -32,6 +32,10 @@ pub(in crate::prov::verbs) enum ReportPolicy {
     Never,
     /// Not an operation, but an [`OpKind::DrainMarker`].
     DrainMarker,
+    /// Invalidation of a region. The context of the operation is the region.
+    Invalidation {
+        reports: bool,
+    },
     /// Receive into a piece of a multi-receive buffer; the piece begins at `start`. The last piece
     /// is always reported, the others as the consumer asks.
     MultiRecv {
@@ -55,6 +59,7 @@ impl OpDesc {
     pub(super) fn stat_kind(&self) -> StatKind {
         match self.report_policy {
             ReportPolicy::DrainMarker => StatKind::DrainMarker,
+            _ if self.flags & FI_REGION != 0 => StatKind::Region,
             _ => StatKind::from_flags(self.flags),
         }
     }
@@ -69,6 +74,8 @@ impl PostTarget {
             ReportPolicy::PerBinding if !self.is_selective => OpKind::Reported,
             ReportPolicy::PerBinding | ReportPolicy::Never => OpKind::Silent,
             ReportPolicy::DrainMarker => OpKind::DrainMarker,
+            ReportPolicy::Invalidation { reports: true } => OpKind::Invalidation,
+            ReportPolicy::Invalidation { .. } => OpKind::SilentInvalidation,
             ReportPolicy::MultiRecv { last: true, .. } => OpKind::LastMultiRecv,
             ReportPolicy::MultiRecv { always, .. } if always || !self.is_selective => {
                 OpKind::MultiRecv

@@ -365,7 +365,7 @@ impl WorkQueue {
             target,
             wr_id,
             is_signalled,
-            is_silent: slot.kind == OpKind::Silent,
+            is_silent: slot.kind.is_silent(),
             stat_kind,
             has_cq_entry,
         }

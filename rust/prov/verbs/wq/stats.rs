@@ -20,6 +20,8 @@ pub(in crate::prov::verbs) enum StatKind {
     Atomic,
     /// Not an operation, but it has a slot of the queue.
     DrainMarker,
+    /// Registration or invalidation of a region, likewise.
+    Region,
 }
 
 impl StatKind {
@@ -39,7 +41,7 @@ impl StatKind {
 /// Counters of the posting path, under the lock of `producer`.
 #[repr(C, align(64))]
 pub(super) struct PostStats {
-    posted: [StatCounter; 6],
+    posted: [StatCounter; 7],
     /// Bytes of posted operations, of a send queue.
     bytes: StatCounter,
     /// Number of posts that found the queue full.
@@ -51,7 +53,7 @@ pub(super) struct PostStats {
 impl PostStats {
     pub(super) const fn new() -> Self {
         Self {
-            posted: [const { StatCounter::new() }; 6],
+            posted: [const { StatCounter::new() }; 7],
             bytes: StatCounter::new(),
             eagain: StatCounter::new(),
             cas_atomics: [const { Atomic::new(0) }; 2],
@@ -128,10 +130,10 @@ impl WorkQueue {
         // counted yet.
         let tail = self.tail.load(Acquire);
         // In the order of `StatKind`.
-        let [receives, sends, writes, reads, atomics, markers] =
+        let [receives, sends, writes, reads, atomics, markers, regions] =
             self.post_stats.posted.each_ref().map(StatCounter::get);
         let all = receives + sends + writes + reads + atomics;
-        let behind = (all.wrapping_add(markers) as u32).wrapping_sub(tail) as i32;
+        let behind = (all.wrapping_add(markers + regions) as u32).wrapping_sub(tail) as i32;
         let depth = u64::from(behind.max(0).unsigned_abs().min(self.depth));
         let [exchanged, exchanged_bytes] = &self.post_stats.cas_atomics;
         let exchanged = exchanged.load(Relaxed);
@@ -184,13 +186,13 @@ mod tests {
         }
         stats.record_post(StatKind::DrainMarker, 0);
         let posted = stats.posted.each_ref().map(StatCounter::get);
-        assert_eq!(posted, [2, 1, 4, 5, 13, 1]);
+        assert_eq!(posted, [2, 1, 4, 5, 13, 1, 0]);
         assert_eq!(stats.bytes.get(), 23 * 8);
         for kind in [StatKind::Send, StatKind::Write, StatKind::Receive] {
             stats.undo_post(kind, 8);
         }
         let posted = stats.posted.each_ref().map(StatCounter::get);
-        assert_eq!(posted, [1, 0, 3, 5, 13, 1]);
+        assert_eq!(posted, [1, 0, 3, 5, 13, 1, 0]);
         assert_eq!(stats.bytes.get(), 21 * 8);
         assert_eq!(stats.eagain.get(), 0);
         stats.record_eagain();

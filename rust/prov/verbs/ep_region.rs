@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Regions that an endpoint registers: their DMA mappings, and the regions of the device that have the keys.
+//!
+//! The owner of the region, see [`EpRegion`], has exclusive access.
+
+use super::{
+    mr::peer_access,
+    mr_pool::MrPool,
+    prelude::*,
+    sge::phys_range, //
+};
+use crate::{
+    fi::{
+        memory::Start,
+        mr::{
+            ep_region::{
+                EpRegion,
+                RegionMemory, //
+            },
+            Access,
+            Addressing, //
+        },
+    },
+    rdma::{
+        dma::PhysRanges,
+        mr::{
+            self,
+            FastMr,
+            PageList, //
+        },
+    },
+    util::owned_list::ListBox, //
+};
+
+/// The verbs part of an [`EpRegion`].
+pub(super) struct Region {
+    pd: Arc<Pd>,
+    addressing: Addressing,
+    list: PageList,
+    rights: mr::Access,
+    iova: u64,
+    /// Region of the device, while this region is bound.
+    bound: Option<BoundMr>,
+}
+
+/// Region of the device that a bound region has.
+pub(super) struct BoundMr {
+    pub(super) mr: FastMr,
+    /// Pool of `mr`.
+    pub(super) pool: Arc<MrPool>,
+    /// Set once the registration has been posted.
+    pub(super) is_enabled: bool,
+    /// Set if the invalidation writes a completion entry.
+    pub(super) reports: bool,
+}
+
+impl Region {
+    /// Allocates a region of at most `pages` pages. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL, -FI_ENOMEM.
+    pub(super) fn new(pd: Arc<Pd>, pages: usize, addressing: Addressing) -> Result<KBox<Self>> {
+        let pages = u32::try_from(pages).map_err(|_| Errno::EINVAL)?;
+        let region = Self {
+            pd,
+            addressing,
+            list: PageList::new(pages)?,
+            rights: mr::Access::default(),
+            iova: 0,
+            bound: None,
+        };
+        Ok(KBox::new(region, GFP_KERNEL)?)
+    }
+
+    /// Returns the verbs part of a region; `None` for one of another provider.
+    pub(super) fn from_core(core: &mut dyn provider::RegionCore) -> Option<&mut Self> {
+        core.as_any_mut().downcast_mut()
+    }
+
+    /// Takes a region of the device from `pool`, and returns the key that it will have.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL if the region is bound already or has too many pages; -FI_EAGAIN if none is free.
+    pub(super) fn bind(&mut self, pool: &Arc<MrPool>, pd: &Pd, reports: bool) -> Result<u64> {
+        if self.bound.is_some() || !core::ptr::eq(&*self.pd, pd) {
+            return Err(Errno::EINVAL);
+        }
+        let mut mr = pool.take()?;
+        // SAFETY: It comes from the pool, so its key is not valid. The list remains mapped until the key has become
+        // invalid again. The consumer permits the accesses.
+        let assigned = unsafe { mr.assign(&mut self.list, self.iova, self.rights, pool.max_pages) };
+        if let Err(error) = assigned {
+            pool.put(mr);
+            return Err(error.into());
+        }
+        let key = mr.rkey().into();
+        self.bound = Some(BoundMr {
+            mr,
+            pool: pool.clone(),
+            is_enabled: false,
+            reports,
+        });
+        Ok(key)
+    }
+
+    /// Returns the region of the device.
+    pub(super) fn bound(&mut self) -> Result<&mut BoundMr> {
+        self.bound.as_mut().ok_or(Errno::EOPBADSTATE)
+    }
+
+    /// Takes the region of the device.
+    pub(super) fn take_mr(&mut self) -> Option<FastMr> {
+        self.bound.take().map(|bound| bound.mr)
+    }
+
+    /// Pushes the ranges of `memory`, and maps them in `direction`.
+    ///
+    /// # Safety
+    ///
+    /// The list is empty; the memory is valid until [`Self::unmap`].
+    unsafe fn map_kernel(&mut self, memory: Memory<'_>, direction: DataDirection) -> Result {
+        let (list, dma) = (&mut self.list, self.pd.dma());
+        memory.for_each(|part| {
+            let mut map = |range| {
+                // SAFETY: By this function's safety requirement.
+                unsafe { list.map(dma, range, direction) }
+            };
+            match part.start() {
+                Start::Address(addr) => {
+                    for range in PhysRanges::new(addr, part.len())? {
+                        map(range?)?;
+                    }
+                }
+                Start::Page(..) => map(phys_range(&part)?)?,
+            }
+            Ok(())
+        })
+    }
+}
+
+impl provider::RegionCore for Region {
+    fn as_any_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn map(&mut self, memory: RegionMemory<'_>, access: Access) -> Result<u64> {
+        let (reads, writes) = (access.is_remote_read(), access.is_remote_write());
+        self.rights = peer_access(reads, writes, self.pd.device().attributes.has_atomics);
+        let mut base = None;
+        match memory {
+            RegionMemory::Kernel(memory) => {
+                let direction = match (reads, writes) {
+                    (true, false) => DataDirection::ToDevice,
+                    (false, true) => DataDirection::FromDevice,
+                    _ => DataDirection::Bidirectional,
+                };
+                // SAFETY: The list of a region that comes from the pool is empty, and the consumer keeps the memory
+                // until the region has been closed.
+                unsafe { self.map_kernel(memory, direction) }?;
+                if let Memory::Segments([first, ..]) = memory {
+                    base = Some(first.addr() as u64);
+                }
+            }
+            RegionMemory::Mapped(mut list) => {
+                while let Some((addr, len)) = list.next_dma() {
+                    self.list.push(addr, len)?;
+                }
+            }
+        }
+        self.iova = match self.addressing {
+            Addressing::Offset => 0,
+            // Pages have no virtual address that is theirs for certain.
+            Addressing::Virtual => base.unwrap_or(self.list.first_addr()),
+        };
+        Ok(self.iova)
+    }
+
+    fn unmap(&mut self) {
+        // SAFETY: No peer can access the memory, says the trait.
+        unsafe { self.list.clear(self.pd.dma()) };
+    }
+}
+
+/// Ends a region that has been closed: recycles it if the peer cannot access it any more, else keeps it until the
+/// endpoint is closed. Any context.
+pub(super) fn end_region(mut region: ListBox<EpRegion>, is_ended: bool) {
+    let Some(own) = Region::from_core(region.core_mut()) else {
+        return;
+    };
+    match own.bound.take_if(|_| is_ended) {
+        Some(bound) => {
+            bound.pool.put(bound.mr);
+            EpRegion::recycle(region);
+        }
+        None => match own.bound.as_ref().map(|bound| bound.pool.clone()) {
+            Some(pool) => pool.put_unended(region),
+            None => EpRegion::recycle(region),
+        },
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: The region is in no one's hands, and its key has ended before it came into the pool.
+        unsafe { self.list.clear(self.pd.dma()) };
+    }
+}

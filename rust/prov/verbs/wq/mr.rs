@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Slots of invalidations, which own the region until its key has become invalid.
+
+use super::super::ep_region::end_region;
+use crate::{
+    fi::mr::ep_region::EpRegion,
+    prov::verbs::prelude::*,
+    util::owned_list::ListBox, //
+};
+
+impl WorkQueue {
+    /// Ends the region of operation `seq`, if that is an invalidation, and makes the slot that of an operation with
+    /// the consumer's context.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the completion queue's lock; operation `seq` has completed and has not been retired. Or
+    /// nothing is in flight any more, and no other thread retires.
+    pub(in crate::prov::verbs) unsafe fn end_invalidation(&self, seq: u32, is_success: bool) {
+        // SAFETY: By this function's safety requirement the caller is the slot's user.
+        unsafe {
+            self.ring.update(seq, |slot| {
+                slot.kind = match slot.kind {
+                    OpKind::Invalidation => OpKind::Reported,
+                    OpKind::SilentInvalidation => OpKind::Silent,
+                    _ => return,
+                };
+                let raw = slot.context.as_ptr().cast::<EpRegion>();
+                slot.context = Context::NULL;
+                if let Some(raw) = NonNull::new(raw) {
+                    // SAFETY: The poster of such an operation has put the region there.
+                    let region = ListBox::from_raw(raw);
+                    slot.context = region.context();
+                    end_region(region, is_success);
+                }
+            })
+        }
+    }
+}
