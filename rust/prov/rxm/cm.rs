@@ -14,6 +14,7 @@ pub(super) mod state;
 pub(super) mod timers;
 
 use self::{
+    shutdown::GRACE_ROUNDS,
     state::ConnFsm,
     timers::{
         Backoff,
@@ -112,6 +113,8 @@ pub(super) struct ConnMgr {
     tx_reserves_made: u32,
     /// Sequence number of the next peer that waits for admission.
     pub(super) next_wait_seq: u64,
+    /// Number of the current eviction check.
+    pub(super) evict_round: u64,
     /// Delay before a peer that announced its own request is asked again.
     pub(super) backoff: Backoff,
     /// Deadlines.
@@ -144,6 +147,7 @@ impl ConnMgr {
             rx_bufs_made: 0,
             tx_reserves_made: 0,
             next_wait_seq: 0,
+            evict_round: GRACE_ROUNDS + 1,
             backoff: Backoff::new(),
             timers: CmTimers::new(),
             armed_timer: None,

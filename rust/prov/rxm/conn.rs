@@ -18,6 +18,7 @@ use self::{
 };
 use super::{
     cm::shutdown::{
+        EvictGrace,
         IdleRounds,
         ShutdownState, //
     },
@@ -137,6 +138,8 @@ pub(super) struct Conn {
     pub(super) idle: IdleRounds,
     /// Number of eviction checks without a use.
     pub(super) quiet: IdleRounds,
+    /// Grace period before an eviction without the handshake.
+    pub(super) grace: EvictGrace,
     /// True if the connection is going to be closed: nothing is posted any more. Packets that have arrived are
     /// dispatched.
     pub(super) is_closing: bool,
@@ -179,6 +182,7 @@ impl Conn {
             last_used: 0,
             idle: IdleRounds::new(),
             quiet: IdleRounds::new(),
+            grace: EvictGrace::new(),
             is_closing: false,
         }
     }

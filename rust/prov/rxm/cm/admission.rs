@@ -119,7 +119,10 @@ impl EpCore {
             match kind {
                 TimerKind::Reconnect => self.retry_awaiting(here, bound, cm),
                 // [`EpCore::admit_next`] follows.
-                TimerKind::Evict => self.inner.lock().update_quiet_rounds(),
+                TimerKind::Evict => {
+                    cm.evict_round += 1;
+                    self.update_quiet_rounds();
+                }
                 TimerKind::Shutdown => self.with_state(|state, sinks| state.check_shutdowns(sinks)),
                 TimerKind::IdleSweep => self.sweep_idle(here, bound, cm),
                 TimerKind::SrxRetry => self.retry_imported(),
@@ -166,10 +169,8 @@ impl EpCore {
         };
         if cm.is_at_limit(&self.limits) {
             cm.timers.arm(TimerKind::Evict, EVICT_DELAY);
-            return self.with_state(|state, sinks| {
-                state.evict(sinks, cm.queued());
-                state.has_cm_work()
-            });
+            self.evict(cm.queued(), cm.evict_round);
+            return self.inner.lock().has_cm_work();
         }
         self.start_connect(here, bound, cm, peer_idx);
         true

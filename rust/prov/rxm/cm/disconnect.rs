@@ -6,6 +6,9 @@
 //! A peer without the extension, such as libfabric, cannot be asked. A packet that it sends while its connection is
 //! being closed is lost. So such a connection is closed only to admit another peer, and only if it has been unused
 //! for a while.
+//!
+//! Operations that need both ends keep a connection from being evicted for a second, and so does a peer that refuses.
+//! Then the connection is closed, and these operations fail. Messages that wait for a receive are kept.
 
 use super::{
     super::{
@@ -16,6 +19,7 @@ use super::{
             MAX_READS,
             MAX_SEGS, //
         },
+        ep_core::EpCore,
         ep_state::EpState,
         wire::{
             Extensions,
@@ -30,6 +34,26 @@ use kernel::prelude::*;
 
 /// Number of eviction checks without a use before a connection is closed without a handshake: one second.
 const QUIET_ROUNDS: u32 = 50;
+
+/// Number of connections that one check evicts.
+const EVICT_BATCH: usize = 8;
+
+/// Number of peers that are examined in one section under `EpCore::inner`.
+const SCAN_STEP: u32 = 64;
+
+/// Says how a connection can be evicted, in the order of preference.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum EvictRank {
+    /// By the handshake: no operation is in progress.
+    Idle,
+    /// By the handshake, after operations that complete without the peer.
+    Busy,
+    /// Without the handshake: operations fail.
+    Forced,
+}
+
+/// Connection that a check has chosen.
+type Victim = (EvictRank, u64, u32);
 
 impl Conn {
     /// Returns whether the peer supports the handshake.
@@ -63,9 +87,7 @@ impl Peer {
             || deferred.any(|packet| packet.has_started())
             || self
                 .sar_rx
-                .any(|sar| sar.conn_gen == conn.conn_gen && !sar.is_complete)
-            // With a handshake, the peer decides whether its unexpected rendezvous messages keep the connection.
-            || !conn.supports_shutdown() && self.unexp_bytes > 0;
+                .any(|sar| sar.conn_gen == conn.conn_gen && !sar.is_complete);
         let unstarted = self.deferred.len() + usize::from(self.is_registering);
         match is_open {
             true => OpsInFlight::Remote,
@@ -86,22 +108,80 @@ impl Peer {
             && self.cm_node.is_some()
     }
 
-    /// Returns the cost of evicting the connection, or `None` if it cannot be evicted. Connections without operations
-    /// in flight come first, in LRU order.
-    fn evict_cost(&self) -> Option<(bool, u64)> {
-        let conn = self.conn.as_ref()?;
+    /// Returns the rank of the connection for the eviction check `round`, and the time of its last use; `None` if the
+    /// check cannot evict it.
+    fn evict_rank(&mut self, round: u64) -> Option<(EvictRank, u64)> {
+        let (ops_in_flight, has_unstarted) = (self.ops_in_flight(), self.has_unstarted_ops());
+        let conn = self.conn.as_mut().filter(|conn| conn.is_open())?;
+        if !conn.supports_shutdown() && conn.quiet.rounds() < QUIET_ROUNDS {
+            return None;
+        }
         // A new connection has to be used before it is evicted for the next one.
-        if !conn.credits.are_usable() {
-            return None;
+        let in_handshake = conn.shutdown.is_in_progress();
+        let can_end = conn.credits.are_usable() && !in_handshake;
+        let rank = match ops_in_flight {
+            OpsInFlight::None if can_end && !has_unstarted => EvictRank::Idle,
+            OpsInFlight::None | OpsInFlight::Local if can_end => EvictRank::Busy,
+            _ => EvictRank::Forced,
+        };
+        let is_over = conn.grace.is_over(round, in_handshake);
+        let may_ask = conn.grace.may_ask(round);
+        if rank == EvictRank::Forced {
+            conn.grace.note(round);
         }
-        let is_quiet = conn.supports_shutdown() || conn.quiet.rounds() >= QUIET_ROUNDS;
-        if !conn.is_open() || conn.is_ending() || !is_quiet {
-            return None;
+        match rank {
+            _ if is_over => Some((EvictRank::Forced, conn.last_used)),
+            EvictRank::Idle | EvictRank::Busy if may_ask => Some((rank, conn.last_used)),
+            _ => None,
         }
-        match self.ops_in_flight() {
-            OpsInFlight::None => Some((self.has_unstarted_ops(), conn.last_used)),
-            OpsInFlight::Local => Some((true, conn.last_used)),
-            OpsInFlight::Remote => None,
+    }
+}
+
+impl EpCore {
+    /// Calls `visit` for each peer index under the lock, which is released every [`SCAN_STEP`] peers.
+    fn for_each_peer(&self, mut visit: impl FnMut(&mut EpState, &CompSinks, u32)) {
+        let (mut next, mut end) = (0, 1);
+        while next < end {
+            self.with_state(|state, sinks| {
+                end = state.peers.len() as u32;
+                for peer_idx in next..end.min(next + SCAN_STEP) {
+                    visit(state, sinks, peer_idx);
+                }
+            });
+            next += SCAN_STEP;
+        }
+    }
+
+    /// Counts an eviction check of all connections.
+    pub(in super::super) fn update_quiet_rounds(&self) {
+        self.for_each_peer(|state, _, peer_idx| {
+            if let Some(conn) = state.conn(peer_idx) {
+                conn.quiet.update(conn.last_used);
+            }
+        });
+    }
+
+    /// Evicts connections in the check `round`, until `count` of them are ending, and at most [`EVICT_BATCH`].
+    pub(in super::super) fn evict(&self, count: usize, round: u64) {
+        for _ in 0..EVICT_BATCH {
+            let mut ending = 0;
+            let mut victim: Option<Victim> = None;
+            self.for_each_peer(|state, _, peer_idx| {
+                let Some(peer) = state.peer(peer_idx) else {
+                    return;
+                };
+                let rank = peer.evict_rank(round);
+                if let Some((rank, last_used)) = rank {
+                    let other = (rank, last_used, peer_idx);
+                    victim = Some(victim.map_or(other, |victim| victim.min(other)));
+                } else if peer.conn.as_ref().is_some_and(Conn::is_ending) {
+                    ending += 1;
+                }
+            });
+            let (Some((rank, _, peer_idx)), true) = (victim, ending < count) else {
+                return;
+            };
+            self.with_state(|state, sinks| state.evict(sinks, peer_idx, rank, round));
         }
     }
 }
@@ -183,28 +263,16 @@ impl EpState {
         }
     }
 
-    /// Counts an eviction check of all connections.
-    pub(in super::super) fn update_quiet_rounds(&mut self) {
-        for peer in self.peers.iter_mut().flatten() {
-            if let Some(conn) = &mut peer.conn {
-                conn.quiet.update(conn.last_used);
-            }
-        }
-    }
-
-    /// Requests shutdowns until `count` connections are ending.
-    pub(in super::super) fn evict(&mut self, sinks: &CompSinks, count: usize) {
-        let conns = self.peers.iter().flatten();
-        let conns = conns.filter_map(|peer| peer.conn.as_ref());
-        let ending = conns.filter(|conn| conn.is_ending()).count();
-        for _ in ending..count {
-            let peers = self.peers.iter().enumerate();
-            let costs =
-                peers.filter_map(|(peer_idx, peer)| Some((peer.as_ref()?.evict_cost()?, peer_idx)));
-            let Some((_, peer_idx)) = costs.min() else {
-                break;
-            };
-            self.request_shutdown(sinks, peer_idx as u32);
+    /// Evicts the connection of a peer that the check `round` has chosen.
+    fn evict(&mut self, sinks: &CompSinks, peer_idx: u32, rank: EvictRank, round: u64) {
+        let Some(conn) = self.conn(peer_idx) else {
+            return;
+        };
+        let conn_gen = conn.conn_gen;
+        conn.grace.note(round);
+        match rank {
+            EvictRank::Idle | EvictRank::Busy => self.request_shutdown(sinks, peer_idx),
+            EvictRank::Forced => self.schedule_disconnect(peer_idx, conn_gen),
         }
     }
 

@@ -195,6 +195,49 @@ impl IdleRounds {
     }
 }
 
+/// Number of eviction checks, 20 ms apart, after which a connection is closed without its peer's consent: one second.
+pub(in super::super) const GRACE_ROUNDS: u64 = 50;
+
+/// Grace period of a connection that is to be evicted and cannot be ended by the handshake now.
+///
+/// Eviction checks are numbered; the first one has a number above [`GRACE_ROUNDS`].
+pub(in super::super) struct EvictGrace {
+    first: u64,
+    last: u64,
+}
+
+impl EvictGrace {
+    /// Creates the state of a connection that no check has found.
+    pub(in super::super) const fn new() -> Self {
+        Self { first: 0, last: 0 }
+    }
+
+    /// Records that the check `round` has asked the peer, or has found an operation that keeps the connection. The
+    /// period begins anew if no check has done so for as long as it lasts.
+    pub(in super::super) fn note(&mut self, round: u64) {
+        if round > self.last + GRACE_ROUNDS {
+            self.first = round;
+        }
+        self.last = round;
+    }
+
+    /// Returns whether the peer may be asked in the check `round`: once, so that a refusal is not followed by the
+    /// next request at once.
+    pub(in super::super) fn may_ask(&self, round: u64) -> bool {
+        round > self.last
+    }
+
+    /// Returns whether the period has ended before the check `round`. It is longer for a connection `in_handshake`,
+    /// whose peer may only be slow.
+    pub(in super::super) fn is_over(&self, round: u64, in_handshake: bool) -> bool {
+        let period = match in_handshake {
+            true => 3 * GRACE_ROUNDS,
+            false => GRACE_ROUNDS,
+        };
+        round <= self.last + GRACE_ROUNDS && round >= self.first + period
+    }
+}
+
 #[kernel::prelude::kunit_tests(kofi_rdm_farewell)]
 mod tests {
     use super::*;
@@ -286,6 +329,25 @@ mod tests {
         assert_eq!((idle.update(7), idle.update(7)), (1, 2));
         assert_eq!(idle.rounds(), 2);
         assert_eq!(idle.update(8), 0);
+    }
+
+    #[test]
+    fn the_grace_period_ends_after_refusals_of_a_second() {
+        let mut grace = EvictGrace::new();
+        let begin = 1000;
+        assert!(grace.may_ask(begin) && !grace.is_over(begin, false));
+        for round in begin..begin + GRACE_ROUNDS {
+            assert!(!grace.is_over(round, false));
+            grace.note(round);
+            assert!(!grace.may_ask(round) && grace.may_ask(round + 1));
+        }
+        let end = begin + GRACE_ROUNDS;
+        assert!(grace.is_over(end, false) && !grace.is_over(end, true));
+        // Later requests have a period of their own.
+        let later = begin + 3 * GRACE_ROUNDS;
+        assert!(!grace.is_over(later, false));
+        grace.note(later);
+        assert!(!grace.is_over(later + 1, false) && grace.is_over(later + GRACE_ROUNDS, false));
     }
 
     /// End of a connection, with the packets in flight to it, in order.
