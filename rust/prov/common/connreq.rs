@@ -30,7 +30,7 @@ struct Pending<R> {
 #[pin_data]
 pub(crate) struct ConnReqList<R> {
     #[pin]
-    list: Mutex<KVec<Pending<R>>>,
+    list: Mutex<KVVec<Pending<R>>>,
     last_number: Atomic<usize>,
 }
 
@@ -38,7 +38,7 @@ impl<R: ConnReq> ConnReqList<R> {
     /// Returns an empty list.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            list <- new_mutex!(KVec::new(), "kofi::prov::ConnReqList"),
+            list <- new_mutex!(KVVec::new(), "kofi::prov::ConnReqList"),
             last_number: Atomic::new(0),
         })
     }
@@ -86,7 +86,10 @@ impl<R: ConnReq> ConnReqList<R> {
     fn take_where(&self, which: impl Fn(&Pending<R>) -> bool) -> Option<R> {
         let mut list = self.list.lock();
         let at = list.iter().position(which)?;
-        list.remove(at).ok().map(|pending| pending.request)
+        // Their order does not matter.
+        let last = list.len() - 1;
+        list.swap(at, last);
+        list.pop().map(|pending| pending.request)
     }
 
     /// Rejects a request for the consumer, with private data for the peer. May sleep.

@@ -14,6 +14,7 @@ pub(super) mod state;
 pub(super) mod timers;
 
 use self::{
+    admission::Waiter,
     shutdown::GRACE_ROUNDS,
     state::ConnFsm,
     timers::{
@@ -59,7 +60,10 @@ use crate::{
         timer::ArmedTimer, //
     },
     util::{
-        owned_list::BoxList,
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
         random::random, //
     },
 };
@@ -71,6 +75,10 @@ const FLOW: Flow = Flow::Credits;
 
 /// Extensions that every endpoint supports.
 const EXTENSIONS: Extensions = Extensions::SHUTDOWN.and(Extensions::DELIVERY);
+
+/// Number of events and pieces of work that one run of the connection manager handles, before other endpoints have
+/// their turn.
+const TURN_BUDGET: usize = 256;
 
 /// Source of the listener's events. The events of a connection have its generation, which is never 0.
 pub(super) const LISTENER: Source = Source(0);
@@ -85,6 +93,8 @@ pub(super) struct CmPeer {
     route: Route,
     /// True if the peer does not use credits.
     no_flow_ctrl: bool,
+    /// Entry for the queue for admission; `None` while it is in the queue.
+    wait_node: Option<ListBox<Waiter>>,
 }
 
 /// State of the connection manager.
@@ -111,6 +121,8 @@ pub(super) struct ConnMgr {
     rx_bufs_made: u32,
     /// Number of reserved transmit buffers that have been allocated, which numbers them.
     tx_reserves_made: u32,
+    /// Peers that wait for admission, in order.
+    waiters: BoxList<Waiter>,
     /// Sequence number of the next peer that waits for admission.
     pub(super) next_wait_seq: u64,
     /// Number of the current eviction check.
@@ -146,6 +158,7 @@ impl ConnMgr {
             last_gen: 0,
             rx_bufs_made: 0,
             tx_reserves_made: 0,
+            waiters: BoxList::new(),
             next_wait_seq: 0,
             evict_round: GRACE_ROUNDS + 1,
             backoff: Backoff::new(),
@@ -236,9 +249,9 @@ impl EpCore {
         self.arm_timer(bound, &mut cm);
     }
 
-    /// Handles events and queued work until nothing is left.
+    /// Handles events and queued work until nothing is left, or the next turn has to do the rest.
     fn run_cm_work(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr) {
-        loop {
+        for _ in 0..TURN_BUDGET {
             if let Some((route, event)) = bound.event(here) {
                 self.handle_cm_event(here, bound, cm, route, event);
                 continue;
@@ -270,6 +283,7 @@ impl EpCore {
                 return;
             }
         }
+        bound.schedule_cm_work();
     }
 
     /// Connects again to the peers that announced their own requests and did not send them in time.
@@ -427,6 +441,7 @@ impl EpCore {
                     conn_gen: 0,
                     route: Route::Device,
                     no_flow_ctrl: false,
+                    wait_node: Some(ListBox::new((0, peer_idx))?),
                 });
             }
             let peer = Peer::new(addr, peer_idx)?;

@@ -6,7 +6,7 @@
 //! like its own. An endpoint with such a rejection keeps a connection free for a while; otherwise two endpoints at
 //! their limits would never connect.
 //!
-//! The queue is under the mutex `EpCore::cm`. The limits are atomics that the consumer sets.
+//! The queue is a FIFO under the mutex `EpCore::cm`. The limits are atomics that the consumer sets.
 
 use super::{
     super::{
@@ -28,7 +28,10 @@ use super::{
     CmPeer,
     ConnMgr, //
 };
-use crate::fi::prelude::*;
+use crate::{
+    fi::prelude::*,
+    util::owned_list::ListBox, //
+};
 
 /// Time that connections have to end before others are evicted.
 const EVICT_DELAY: Delta = Delta::from_millis(20);
@@ -43,7 +46,10 @@ const SWEEP_INTERVAL: Delta = Delta::from_secs(60);
 const SRX_RETRY_DELAY: Delta = Delta::from_millis(10);
 
 /// Number of waiting peers beyond which new peers are not queued when their request is rejected.
-const MAX_WAITERS: usize = MAX_CONNS;
+const MAX_WAITERS: usize = 4096;
+
+/// Entry of the queue: sequence number and peer. The entry is out of date if the peer does not wait with this number.
+pub(in super::super) type Waiter = (u64, u32);
 
 impl ConnMgr {
     /// Returns whether no further connection is permitted.
@@ -59,33 +65,49 @@ impl ConnMgr {
             .is_ok_and(|cm_peer| cm_peer.fsm.state() != State::Idle)
     }
 
+    fn is_waiting(&self, &(wait_seq, peer_idx): &Waiter) -> bool {
+        let cm_peer = self.peers.get(peer_idx as usize).and_then(Option::as_ref);
+        cm_peer.is_some_and(|cm_peer| cm_peer.fsm.wait_seq() == Some(wait_seq))
+    }
+
     /// Returns the number of waiting peers.
     fn queued(&self) -> usize {
-        let queued = self.peers.iter().flatten();
-        queued
-            .filter(|cm_peer| cm_peer.fsm.wait_seq().is_some())
-            .count()
+        let waiters = self.waiters.iter();
+        waiters.filter(|waiter| self.is_waiting(waiter)).count()
     }
 
     /// Returns whether peers wait.
-    pub(in super::super) fn has_waiters(&self) -> bool {
-        self.queued() > 0
+    pub(in super::super) fn has_waiters(&mut self) -> bool {
+        self.first_waiter().is_some()
     }
 
     /// Returns whether the queue is full for new peers.
     pub(in super::super) fn has_max_waiters(&self) -> bool {
-        self.queued() >= MAX_WAITERS
+        self.waiters.len() >= MAX_WAITERS
     }
 
     /// Enqueues a peer, unless it has a connection.
     pub(in super::super) fn enqueue(&mut self, peer_idx: u32) {
         let wait_seq = self.next_wait_seq;
-        if self
-            .cm_peer(peer_idx)
-            .is_ok_and(|cm_peer| cm_peer.fsm.enqueue(wait_seq))
-        {
-            self.next_wait_seq += 1;
+        let Ok(cm_peer) = self.cm_peer(peer_idx) else {
+            return;
+        };
+        if !cm_peer.fsm.enqueue(wait_seq) {
+            return;
         }
+        let own = cm_peer.wait_node.take();
+        // An entry that is out of date may still be in the queue.
+        if let Some(mut waiter) = own.or_else(|| self.take_waiter(peer_idx)) {
+            *waiter = (wait_seq, peer_idx);
+            self.waiters.push(waiter);
+        }
+        self.next_wait_seq += 1;
+    }
+
+    /// Removes the entry of a peer from the queue.
+    fn take_waiter(&mut self, peer_idx: u32) -> Option<ListBox<Waiter>> {
+        self.waiters
+            .remove_first_where(|waiter| waiter.1 == peer_idx)
     }
 
     /// Moves a peer whose request has not arrived to the end of the queue.
@@ -99,11 +121,17 @@ impl ConnMgr {
     }
 
     /// Returns the peer that has waited longest.
-    fn first_waiter(&self) -> Option<u32> {
-        let all = self.peers.iter().zip(0..);
-        let queued = all
-            .filter_map(|(cm_peer, peer_idx)| Some((cm_peer.as_ref()?.fsm.wait_seq()?, peer_idx)));
-        queued.min().map(|(_, peer_idx)| peer_idx)
+    fn first_waiter(&mut self) -> Option<u32> {
+        loop {
+            let first = self.waiters.front()?;
+            if self.is_waiting(first) {
+                return Some(first.1);
+            }
+            let waiter = self.waiters.pop()?;
+            if let Ok(cm_peer) = self.cm_peer(waiter.1) {
+                cm_peer.wait_node = Some(waiter);
+            }
+        }
     }
 }
 
@@ -209,8 +237,9 @@ impl EpCore {
         };
         drop(left);
         for peer_idx in peer_idxs {
-            if let Some(cm_peer) = cm.peers.get_mut(peer_idx as usize) {
-                *cm_peer = None;
+            let removed = cm.peers.get_mut(peer_idx as usize).and_then(Option::take);
+            if removed.is_some_and(|cm_peer| cm_peer.wait_node.is_none()) {
+                drop(cm.take_waiter(peer_idx));
             }
         }
         // The index was entered by this connection manager.

@@ -59,6 +59,13 @@ use core::{
     },
 };
 
+/// Number of connection requests that wait for the connection manager.
+const BACKLOG: c_int = 8192;
+
+/// Number of such requests on iWARP, where `iw_cm` and the driver allocate half a kilobyte for each when the endpoint
+/// begins to listen. TCP repeats requests beyond it.
+const IWARP_BACKLOG: c_int = 1024;
+
 impl EpCore {
     /// Opens the lower objects and listens, at an unspecified address of `format` if none is set; sources are
     /// reported by `addresses`. The completion vector `vector` reports completions. May sleep.
@@ -148,6 +155,11 @@ impl EpCore {
         listener
             .core()
             .set_name(local.unwrap_or(anywhere(format)))?;
+        let is_iwarp = route == Route::Device && self.cm.lock().is_iwarp;
+        listener.core().set_backlog(match is_iwarp {
+            true => IWARP_BACKLOG,
+            false => BACKLOG,
+        })?;
         listener.bind_eq(events, 0)?;
         let cm_core = self.clone();
         let handler = move |here: ProcessContext, _: &Arc<EventQueue>| cm_core.run_cm(here);
