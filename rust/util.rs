@@ -20,6 +20,7 @@ pub mod namespace;
 pub(crate) mod noio;
 pub(crate) mod once;
 pub(crate) mod owned_list;
+pub(crate) mod paged_vec;
 pub(crate) mod pages;
 pub(crate) mod random;
 pub(crate) mod registry;

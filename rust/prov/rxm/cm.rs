@@ -64,6 +64,7 @@ use crate::{
             BoxList,
             ListBox, //
         },
+        paged_vec::Growth,
         random::random, //
     },
 };
@@ -456,14 +457,16 @@ impl EpCore {
         while cm.peers.len() <= peer_idx as usize {
             cm.peers.push(None, GFP_KERNEL)?;
         }
-        let room = self.inner.lock().peer_capacity();
-        if room > peer_idx as usize {
-            return Ok(());
+        loop {
+            let inner = self.inner.lock();
+            let size = inner.peers.growth_size();
+            if inner.peers.len() > peer_idx as usize {
+                return Ok(());
+            }
+            drop(inner);
+            let mut growth = Growth::new(size)?;
+            let _ = self.inner.lock().peers.grow(&mut growth);
         }
-        let more = KVVec::with_capacity((2 * room).max(peer_idx as usize + 16), GFP_KERNEL)?;
-        let old = self.inner.lock().grow(more);
-        drop(old);
-        Ok(())
     }
 
     /// Closes all connections, and passes the contexts of operations in flight to `reclaim`. The connection manager

@@ -27,7 +27,6 @@ use super::{
         RxSize, //
     },
     inflight::Inflight,
-    lower::Route,
     matcher::SEARCH_STEP,
     pkt_buf::Packet,
     progress::BATCH,
@@ -58,6 +57,7 @@ use crate::{
             BoxList,
             ListBox, //
         },
+        paged_vec::PagedVec,
         stat_counter::StatCounter, //
     },
 };
@@ -81,12 +81,13 @@ pub(super) const CONN_SLOTS: usize = MAX_CONNS + 1;
 /// reserved buffers of connections.
 pub(super) const TX_OPS: usize = TX_BUFS + CONN_SLOTS;
 
-/// Number of packet buffers of an endpoint. Buffers that were posted to the shared receive queue stay there when no
-/// connection uses it any more.
-const PKT_BUFS: usize = TX_OPS + DEPTH + CONN_SLOTS * (MAX_RX_BUFS + CTRL_BUFS);
+/// Number of lower operations that can be in flight. Buffers that were posted to the shared receive queue stay there
+/// when no connection uses it any more.
+pub(super) const LOWER_OPS: usize =
+    TX_OPS + DEPTH + CONN_SLOTS * (MAX_RX_BUFS + CTRL_BUFS + MAX_READS);
 
-/// Number of lower operations that can be in flight.
-pub(super) const LOWER_OPS: usize = PKT_BUFS + CONN_SLOTS * MAX_READS;
+/// Number that the contexts of reads begin with, beyond those of packets.
+const FIRST_READ: usize = 1 << 32;
 
 /// Names the work that the connection manager has to do for a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -104,7 +105,7 @@ pub(super) enum CmAction {
 }
 
 /// Peers by index.
-pub(super) type Peers = KVVec<Option<KBox<Peer>>>;
+pub(super) type Peers = PagedVec<Option<KBox<Peer>>>;
 
 /// State of the data path, guarded by `EpCore::inner`.
 pub(super) struct EpState {
@@ -147,6 +148,8 @@ pub(super) struct EpState {
     pub(super) use_clock: u64,
     /// True if a shutdown handshake may be in progress.
     pub(super) shutdown_pending: bool,
+    /// Number of times that `shutdown_pending` was set.
+    pub(super) shutdowns_noted: u64,
     /// True if an imported SRX has to be asked again after a delay.
     pub(super) needs_srx_retry: bool,
     /// State of the check of deferred operations.
@@ -197,7 +200,7 @@ impl EpState {
         let new = try_init!(Self {
             name,
             rx_ctxs: CtxVec::new(contexts, |_| RxCtx::new())?,
-            peers: KVVec::new(),
+            peers: PagedVec::new(),
             peer_cache: [0; PEER_CACHE],
             unresolved: Unresolved::new(),
             queued_ops: QueuedOps::new()?,
@@ -208,14 +211,15 @@ impl EpState {
             ctrl_bufs: BoxList::new(),
             deferred_rx: BoxList::new(),
             pending_dereg: BoxList::new(),
-            inflight: Inflight::new(0, PKT_BUFS)?,
-            reads_inflight: Inflight::new(PKT_BUFS, contexts * size.max_entries())?,
+            inflight: Inflight::new(0, TX_OPS)?,
+            reads_inflight: Inflight::new(FIRST_READ, contexts * size.max_entries())?,
             regions,
             violations: StatCounter::new(),
             unexp_bytes: 0,
             sar_count: 0,
             use_clock: 0,
             shutdown_pending: false,
+            shutdowns_noted: 0,
             needs_srx_retry: false,
             stall_check: StallCheck::Off,
             polled: EntrySlots::boxed()?,
@@ -333,41 +337,9 @@ impl EpState {
         schedule_disconnect(&mut self.peers, &mut self.cm_queue, peer_idx, conn_gen);
     }
 
-    /// Schedules the close of all connections to peers on the same host.
-    pub(super) fn disconnect_local(&mut self) {
-        let Self {
-            peers, cm_queue, ..
-        } = self;
-        for peer in peers.iter_mut().flatten() {
-            let conn = peer.conn.as_ref();
-            if conn.is_some_and(|conn| conn.lower.route == Route::Local) {
-                peer.schedule_disconnect(cm_queue);
-            }
-        }
-    }
-
-    /// Grows the table of peers into `room`, memory that the caller allocated; returns the old memory.
-    pub(super) fn grow(&mut self, mut room: Peers) -> Peers {
-        if room.capacity() > self.peers.capacity() {
-            for peer in self.peers.drain_all() {
-                let _ = room.push_within_capacity(peer);
-            }
-            mem::swap(&mut self.peers, &mut room);
-        }
-        room
-    }
-
-    /// Returns the number of peers that the table has memory for.
-    pub(super) fn peer_capacity(&self) -> usize {
-        self.peers.capacity()
-    }
-
     /// Enters a peer under its index, unless the index is in use, and queues the operations that waited for the
     /// index. Returns the peer if the index is in use. Without capacity the peer is dropped.
     pub(super) fn insert_peer(&mut self, peer_idx: u32, peer: KBox<Peer>) -> Option<KBox<Peer>> {
-        while self.peers.len() <= peer_idx as usize {
-            self.peers.push_within_capacity(None).ok()?;
-        }
         let addr = peer.addr;
         let place = self.peers.get_mut(peer_idx as usize)?;
         let left = match place {

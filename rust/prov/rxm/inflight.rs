@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations in flight on lower endpoints, by the number that their completions return.
+//! Operations in flight on lower endpoints, by the number that their completions return. The table grows with the
+//! numbers that are in use.
 //!
 //! A posted object is owned by this table until its completion has arrived or its endpoint has been closed, so its
 //! memory exists as long as a device may access it.
 
 use crate::{
     fi::prelude::*,
-    util::owned_list::ListBox, //
+    util::{
+        owned_list::ListBox,
+        paged_vec::{
+            Growth,
+            GrowthSize,
+            PagedVec, //
+        }, //
+    },
 };
 
 /// Objects with a number that no other object of the table has.
@@ -19,7 +27,7 @@ pub(super) trait Indexed {
 /// Objects of one type that are in flight.
 pub(super) struct Inflight<T> {
     first: usize,
-    slots: KVVec<Option<ListBox<T>>>,
+    slots: PagedVec<Option<ListBox<T>>>,
     len: usize,
 }
 
@@ -38,15 +46,21 @@ impl<T: Indexed> Inflight<T> {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new(first: usize, most: usize) -> Result<Self> {
-        let mut slots = KVVec::with_capacity(most, GFP_KERNEL)?;
-        for _ in 0..most {
-            slots.push(None, GFP_KERNEL)?;
-        }
         Ok(Self {
             first,
-            slots,
+            slots: PagedVec::with_len(most)?,
             len: 0,
         })
+    }
+
+    /// Returns the size that memory has to be allocated for, unless the table has room for numbers below `most`.
+    pub(super) fn growth_below(&self, most: usize) -> Option<GrowthSize> {
+        (self.slots.len() < most).then(|| self.slots.growth_size())
+    }
+
+    /// Adds memory for more numbers.
+    pub(super) fn grow(&mut self, growth: &mut Growth<Option<ListBox<T>>>) {
+        self.slots.grow(growth);
     }
 
     /// Returns the number of objects in flight.
@@ -118,6 +132,7 @@ impl<T: Indexed> Inflight<T> {
 #[kunit_tests(kofi_rdm_flights)]
 mod tests {
     use super::*;
+    use crate::util::paged_vec::PAGE_LEN;
 
     struct Entry(u32);
 
@@ -168,7 +183,16 @@ mod tests {
         assert_eq!(inflight.len(), 0);
         let context = post(&mut inflight, 1, Ok(()))?;
         assert_eq!(post(&mut inflight, 1, Ok(())).err(), Some(Errno::EINVAL));
-        assert_eq!(post(&mut inflight, 2, Ok(())).err(), Some(Errno::EINVAL));
+        let beyond = 2 * PAGE_LEN as u32;
+        let refused = post(&mut inflight, beyond, Ok(()));
+        assert_eq!(refused.err(), Some(Errno::EINVAL));
+        assert!(inflight.complete(context).is_some());
+        // The table grows up to that number, and not further.
+        while let Some(size) = inflight.growth_below(beyond as usize + 1) {
+            inflight.grow(&mut Growth::new(size)?);
+        }
+        assert_eq!(inflight.slots.len(), 3 * PAGE_LEN);
+        let context = post(&mut inflight, beyond, Ok(()))?;
         assert!(inflight.complete(context).is_some());
         Ok(())
     }
@@ -176,7 +200,7 @@ mod tests {
     #[test]
     fn two_kinds_have_contexts_of_their_own() -> Result {
         let mut one = Inflight::new(0, 2)?;
-        let mut other = Inflight::new(2, 2)?;
+        let mut other = Inflight::new(PAGE_LEN, 2)?;
         let first = post(&mut one, 1, Ok(()))?;
         let second = post(&mut other, 1, Ok(()))?;
         assert!(other.complete(first).is_none() && one.complete(second).is_none());

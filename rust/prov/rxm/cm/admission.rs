@@ -151,7 +151,7 @@ impl EpCore {
                     cm.evict_round += 1;
                     self.update_quiet_rounds();
                 }
-                TimerKind::Shutdown => self.with_state(|state, sinks| state.check_shutdowns(sinks)),
+                TimerKind::Shutdown => self.check_shutdowns(),
                 TimerKind::IdleSweep => self.sweep_idle(here, bound, cm),
                 TimerKind::SrxRetry => self.retry_imported(),
                 TimerKind::StallCheck => self.check_stalled(bound),
@@ -207,7 +207,7 @@ impl EpCore {
     /// Requests the shutdown of idle connections, and removes unused peers.
     fn sweep_idle(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr) {
         if self.limits.idle().is_some() {
-            self.with_state(|state, sinks| state.shutdown_idle(sinks));
+            self.shutdown_idle();
         }
         for peer_idx in (0..cm.peers.len() as u32).step_by(2) {
             self.remove_peer(here, bound, cm, peer_idx);

@@ -72,9 +72,12 @@ use crate::{
         },
         prelude::*, //
     },
-    util::owned_list::{
-        BoxList,
-        ListBox, //
+    util::{
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
+        paged_vec::Growth, //
     },
 };
 
@@ -296,9 +299,11 @@ impl EpCore {
         }
         let first = TX_OPS as u32 + cm.rx_bufs_made;
         let missing = first..first + (count - packets.len()) as u32;
-        let made = Packet::alloc(here, self.protection.lower(), missing, size, |packet| {
-            cm.rx_bufs_made += 1;
-            packets.push(packet);
+        let made = self.reserve_inflight(missing.end).and_then(|()| {
+            Packet::alloc(here, self.protection.lower(), missing, size, |packet| {
+                cm.rx_bufs_made += 1;
+                packets.push(packet);
+            })
         });
         match made {
             Ok(()) => Ok(packets),
@@ -306,6 +311,18 @@ impl EpCore {
                 self.put_bufs(packets);
                 Err(errno)
             }
+        }
+    }
+
+    /// Grows the table of packets in flight for numbers below `most`.
+    fn reserve_inflight(&self, most: u32) -> Result {
+        loop {
+            let size = self.inner.lock().inflight.growth_below(most as usize);
+            let Some(size) = size else {
+                return Ok(());
+            };
+            let mut growth = Growth::new(size)?;
+            self.inner.lock().inflight.grow(&mut growth);
         }
     }
 

@@ -139,7 +139,7 @@ impl Peer {
 
 impl EpCore {
     /// Calls `visit` for each peer index under the lock, which is released every [`SCAN_STEP`] peers.
-    fn for_each_peer(&self, mut visit: impl FnMut(&mut EpState, &CompSinks, u32)) {
+    pub(super) fn for_each_peer(&self, mut visit: impl FnMut(&mut EpState, &CompSinks, u32)) {
         let (mut next, mut end) = (0, 1);
         while next < end {
             self.with_state(|state, sinks| {
@@ -159,6 +159,23 @@ impl EpCore {
                 conn.quiet.update(conn.last_used);
             }
         });
+    }
+
+    /// Requests the shutdown of connections that were not used since the last check.
+    pub(in super::super) fn shutdown_idle(&self) {
+        self.for_each_peer(EpState::shutdown_if_idle);
+    }
+
+    /// Checks the handshakes in progress, and closes connections whose peer has not answered in time.
+    pub(in super::super) fn check_shutdowns(&self) {
+        let noted = self.inner.lock().shutdowns_noted;
+        let mut is_pending = false;
+        self.for_each_peer(|state, sinks, peer_idx| {
+            is_pending |= state.check_shutdown(sinks, peer_idx);
+        });
+        let mut state = self.inner.lock();
+        // Others may have begun meanwhile.
+        state.shutdown_pending = is_pending || state.shutdowns_noted != noted;
     }
 
     /// Evicts connections in the check `round`, until `count` of them are ending, and at most [`EVICT_BATCH`].
@@ -245,7 +262,7 @@ impl EpState {
         }
         let conn_gen = conn.conn_gen;
         let is_over = conn.shutdown.on_msg(msg)?;
-        self.shutdown_pending = true;
+        self.note_shutdown();
         match is_over {
             true => self.schedule_disconnect(peer_idx, conn_gen),
             // The connection manager checks for a timeout.
@@ -254,11 +271,17 @@ impl EpState {
         Ok(())
     }
 
+    /// Records that a handshake is in progress.
+    fn note_shutdown(&mut self) {
+        self.shutdown_pending = true;
+        self.shutdowns_noted += 1;
+    }
+
     /// Requests the shutdown of an unused connection.
     fn request_shutdown(&mut self, sinks: &CompSinks, peer_idx: u32) {
         let conn = self.conn(peer_idx);
         if conn.is_some_and(|conn| conn.shutdown.request()) {
-            self.shutdown_pending = true;
+            self.note_shutdown();
             self.progress_peer(sinks, peer_idx);
         }
     }
@@ -276,41 +299,36 @@ impl EpState {
         }
     }
 
-    /// Requests the shutdown of connections that were not used since the last check.
-    pub(in super::super) fn shutdown_idle(&mut self, sinks: &CompSinks) {
-        for peer_idx in 0..self.peers.len() as u32 {
-            let Some(peer) = self.peer(peer_idx) else {
-                continue;
-            };
-            let has_unstarted_ops = peer.has_unstarted_ops();
-            let conn = peer.conn.as_mut();
-            let Some(conn) = conn.filter(|conn| conn.is_open() && conn.supports_shutdown()) else {
-                continue;
-            };
-            // An operation waits for credits of the peer, which has not granted any yet.
-            let is_awaited = has_unstarted_ops || !conn.credits.are_usable();
-            if conn.idle.update(conn.last_used) > 0 && !is_awaited {
-                self.request_shutdown(sinks, peer_idx);
-            }
+    /// Requests the shutdown of the connection of a peer if it was not used since the last check.
+    fn shutdown_if_idle(&mut self, sinks: &CompSinks, peer_idx: u32) {
+        let Some(peer) = self.peer(peer_idx) else {
+            return;
+        };
+        let has_unstarted_ops = peer.has_unstarted_ops();
+        let conn = peer.conn.as_mut();
+        let Some(conn) = conn.filter(|conn| conn.is_open() && conn.supports_shutdown()) else {
+            return;
+        };
+        // An operation waits for credits of the peer, which has not granted any yet.
+        let is_awaited = has_unstarted_ops || !conn.credits.are_usable();
+        if conn.idle.update(conn.last_used) > 0 && !is_awaited {
+            self.request_shutdown(sinks, peer_idx);
         }
     }
 
-    /// Checks the handshakes in progress, and closes connections whose peer has not answered in time.
-    pub(in super::super) fn check_shutdowns(&mut self, sinks: &CompSinks) {
-        let mut shutdown_pending = false;
-        for peer_idx in 0..self.peers.len() as u32 {
-            let conn = self.conn(peer_idx);
-            let Some(conn) = conn.filter(|conn| conn.shutdown.is_in_progress()) else {
-                continue;
-            };
-            shutdown_pending = true;
-            let conn_gen = conn.conn_gen;
-            match conn.shutdown.is_timed_out() {
-                true => self.schedule_disconnect(peer_idx, conn_gen),
-                false => self.progress_peer(sinks, peer_idx),
-            }
+    /// Checks the handshake with a peer, and closes its connection if the peer has not answered in time. Returns
+    /// whether a handshake is in progress.
+    fn check_shutdown(&mut self, sinks: &CompSinks, peer_idx: u32) -> bool {
+        let conn = self.conn(peer_idx);
+        let Some(conn) = conn.filter(|conn| conn.shutdown.is_in_progress()) else {
+            return false;
+        };
+        let conn_gen = conn.conn_gen;
+        match conn.shutdown.is_timed_out() {
+            true => self.schedule_disconnect(peer_idx, conn_gen),
+            false => self.progress_peer(sinks, peer_idx),
         }
-        self.shutdown_pending = shutdown_pending;
+        true
     }
 
     /// Removes a peer, under both its indices, if it has no state except its address. The result is dropped in

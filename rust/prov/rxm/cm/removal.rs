@@ -3,7 +3,10 @@
 //! Device removal. Connections through the device get events of the lower provider. Those on the same host would go
 //! on, and their consumers would not close them, so they are closed as well.
 
-use super::super::ep_core::EpCore;
+use super::super::{
+    ep_core::EpCore,
+    lower::Route, //
+};
 use crate::fi::{
     domain::Domain,
     eq::{
@@ -133,7 +136,13 @@ impl EpCore {
     fn device_removed(&self) {
         let mut cm = self.cm.lock();
         cm.is_device_removed = true;
-        self.inner.lock().disconnect_local();
+        self.for_each_peer(|state, _, peer_idx| {
+            let conn = state.conn(peer_idx);
+            if let Some(conn) = conn.filter(|conn| conn.lower.route == Route::Local) {
+                let conn_gen = conn.conn_gen;
+                state.schedule_disconnect(peer_idx, conn_gen);
+            }
+        });
         drop(cm);
         if let Ok(bound) = self.bound() {
             bound.schedule_cm_work();
