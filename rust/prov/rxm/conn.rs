@@ -110,8 +110,6 @@ pub(super) struct Conn {
     last_grant: Option<Instant<Monotonic>>,
     /// Free control buffers of the connection.
     pub(super) ctrl_bufs: BoxList<Packet>,
-    /// Transmit buffer for an operation that the budget refuses; `None` while it is in use.
-    pub(super) tx_reserve: Option<ListBox<Packet>>,
     /// Free reassembly entries for segmented messages.
     pub(super) free_sar: BoxList<SarRxMsg>,
     /// Number of further segments that may be in flight.
@@ -169,7 +167,6 @@ impl Conn {
             acks: Acks::new(),
             last_grant: None,
             ctrl_bufs: BoxList::new(),
-            tx_reserve: None,
             free_sar,
             segments: MAX_SEGS,
             reads_left: MAX_READS,
@@ -370,6 +367,8 @@ pub(super) struct Peer {
     pub(super) stalled_checks: u32,
     /// Transmit buffers of the pool that the operations and their segments hold.
     pub(super) tx_share: TxShare,
+    /// True while an operation holds a reserved transmit buffer.
+    pub(super) holds_reserve: bool,
     /// Number of deferred packets of the peer.
     pub(super) deferred_rx: usize,
     /// Memory of the peer's unexpected messages, in bytes.
@@ -394,6 +393,7 @@ impl Peer {
                 tx_count: 0,
                 stalled_checks: 0,
                 tx_share: TxShare::new(),
+                holds_reserve: false,
                 deferred_rx: 0,
                 unexp_bytes: 0,
                 cm_node,

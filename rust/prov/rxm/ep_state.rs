@@ -77,9 +77,12 @@ pub(super) const MAX_CONNS: usize = 128;
 /// Number of connections with the second end of a connection to the endpoint itself.
 pub(super) const CONN_SLOTS: usize = MAX_CONNS + 1;
 
-/// Number of transmit operations of an endpoint that can be in progress: with buffers of the pool, and with the
-/// reserved buffers of connections.
-pub(super) const TX_OPS: usize = TX_BUFS + CONN_SLOTS;
+/// Number of reserved transmit buffers, of which a connected peer may hold one.
+pub(super) const RESERVES: usize = 128;
+
+/// Number of transmit operations of an endpoint that can be in progress: with buffers of the pool, and with reserved
+/// buffers.
+pub(super) const TX_OPS: usize = TX_BUFS + RESERVES;
 
 /// Number of lower operations that can be in flight. Buffers that were posted to the shared receive queue stay there
 /// when no connection uses it any more.
@@ -124,7 +127,7 @@ pub(super) struct EpState {
     pub(super) cm_queue: BoxList<u32>,
     /// Transmit buffers.
     pub(super) tx_pool: TxPool,
-    /// Free reserved transmit buffers that belong to no connection.
+    /// Free reserved transmit buffers.
     pub(super) tx_reserves: BoxList<Packet>,
     /// Receive buffers.
     pub(super) rx_pool: RxPool,

@@ -163,7 +163,7 @@ impl Packet {
         self.memory.len() < MAX_PACKET
     }
 
-    /// Returns whether a transmit buffer is the reserved one of a connection.
+    /// Returns whether a transmit buffer is a reserved one.
     #[inline(always)]
     pub(super) fn is_reserve(&self) -> bool {
         self.number >= TX_BUFS as u32

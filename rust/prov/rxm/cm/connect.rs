@@ -24,8 +24,8 @@ use super::{
             EpCore, //
         },
         ep_state::{
-            CONN_SLOTS,
             LOWER_OPS,
+            RESERVES,
             TX_BUFS,
             TX_OPS,
             TX_SIZE, //
@@ -326,11 +326,10 @@ impl EpCore {
         }
     }
 
-    /// Allocates the reserved transmit buffer of the next connection. There is none if operations whose connections
-    /// have ended hold all of them.
+    /// Allocates a reserved transmit buffer for the next connection, up to [`RESERVES`].
     fn alloc_tx_reserve(&self, here: ProcessContext, cm: &mut ConnMgr) -> Result {
-        let is_there = !self.inner.lock().tx_reserves.is_empty();
-        if is_there || cm.tx_reserves_made == CONN_SLOTS as u32 {
+        let wanted = RESERVES.min(self.limits.conn_count() + 1);
+        if cm.tx_reserves_made as usize >= wanted {
             return Ok(());
         }
         let number = TX_BUFS as u32 + cm.tx_reserves_made;

@@ -44,7 +44,6 @@ impl EpState {
             ctrl_buf.conn_gen = conn_gen;
             conn.ctrl_bufs.push(ctrl_buf);
         }
-        conn.tx_reserve = self.tx_reserves.pop();
         let peer = self.peer(peer_idx).ok_or(Errno::EINVAL)?;
         peer.conn = Some(conn);
         while let Some(packet) = receives.pop() {
@@ -89,9 +88,6 @@ impl EpState {
         conn.ctrl_bufs.append(&mut conn.atomic_resps);
         while let Some(packet) = conn.ctrl_bufs.pop() {
             self.keep(packet);
-        }
-        if let Some(reserve) = conn.tx_reserve.take() {
-            self.tx_reserves.push(reserve);
         }
         Some(conn)
     }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Transmit buffers of operations to a peer: buffers of the pool, as far as its budget permits, or the reserved buffer
-//! of the connection, which gives every connected peer one operation whatever the others hold. Guarded by
-//! `EpCore::inner`.
+//! Transmit buffers of operations to a peer: buffers of the pool, as far as its budget permits, or a reserved buffer.
+//! Guarded by `EpCore::inner`.
+//!
+//! A connected peer that the budget refuses gets one of `RESERVES` buffers. That gives each of as many peers one
+//! operation, whatever the others hold. Peers whose operations complete have the share of the budget that slow peers
+//! leave, and seldom need a reserved buffer.
 
 use super::super::{
     ep_state::EpState,
@@ -30,6 +33,7 @@ impl EpState {
         let Self {
             peers,
             tx_pool,
+            tx_reserves,
             unresolved,
             ..
         } = self;
@@ -40,8 +44,13 @@ impl EpState {
         tx_pool
             .take_or_wait(&mut peer.tx_share, tx_waiter)
             .or_else(|| {
-                let conn = peer.conn.as_mut().filter(|conn| conn.is_open());
-                conn?.tx_reserve.take()
+                let is_open = peer.conn.as_ref().is_some_and(|conn| conn.is_open());
+                if !is_open || peer.holds_reserve {
+                    return None;
+                }
+                let packet = tx_reserves.pop()?;
+                peer.holds_reserve = true;
+                Some(packet)
             })
     }
 
@@ -69,7 +78,7 @@ impl EpState {
         }
     }
 
-    /// Puts back the reserved buffer of a connection, for a connection that has none.
+    /// Puts back a reserved buffer.
     #[cold]
     fn put_reserve(&mut self, mut packet: ListBox<Packet>, is_done: bool) {
         packet.state = BufState::Free;
@@ -79,11 +88,8 @@ impl EpState {
         if is_done {
             self.tx_pool.note_completion(&mut peer.tx_share);
         }
-        let conn = peer.conn.as_mut();
-        match conn.filter(|conn| conn.tx_reserve.is_none()) {
-            Some(conn) => conn.tx_reserve = Some(packet),
-            None => self.tx_reserves.push(packet),
-        }
+        peer.holds_reserve = false;
+        self.tx_reserves.push(packet);
         self.tx_pool.wake_waiters();
     }
 }
