@@ -28,6 +28,7 @@ mod peer_srx;
 mod pkt_buf;
 mod progress;
 mod recv;
+mod ring;
 mod rndv;
 mod rx_entry;
 mod rx_pool;

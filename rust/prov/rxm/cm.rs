@@ -5,6 +5,7 @@
 //! Called as handler of the lower event queue, which a sender that needs a connection schedules.
 
 pub(super) mod admission;
+pub(super) mod close;
 pub(super) mod connect;
 pub(super) mod disconnect;
 pub(super) mod events;
@@ -37,6 +38,7 @@ use super::{
     },
     ep_state::CmAction,
     lower::Route,
+    ring::CmRing,
     wire::{
         AcceptData,
         ConnId,
@@ -122,6 +124,10 @@ pub(super) struct ConnMgr {
     rx_bufs_made: u32,
     /// Number of reserved transmit buffers that have been allocated, which numbers them.
     tx_reserves_made: u32,
+    /// Rings by index.
+    pub(super) rings: KVVec<Option<CmRing>>,
+    /// Numbers of receive and control buffers that have been freed.
+    pub(super) free_numbers: KVVec<u32>,
     /// Peers that wait for admission, in order.
     waiters: BoxList<Waiter>,
     /// Sequence number of the next peer that waits for admission.
@@ -159,6 +165,8 @@ impl ConnMgr {
             last_gen: 0,
             rx_bufs_made: 0,
             tx_reserves_made: 0,
+            rings: KVVec::new(),
+            free_numbers: KVVec::new(),
             waiters: BoxList::new(),
             next_wait_seq: 0,
             evict_round: GRACE_ROUNDS + 1,
@@ -358,27 +366,6 @@ impl EpCore {
         }
     }
 
-    /// Closes the connection to a peer, if there is one. Operations that have started fail; deferred ones stay.
-    fn close_conn(&self, peer_idx: u32) {
-        // Messages that have arrived are kept.
-        self.drain_lower();
-        let conn = self.with_state(|state, sinks| state.close(sinks, peer_idx));
-        let Some(conn) = conn else {
-            return;
-        };
-        conn.lower.ep.close(&mut |context| {
-            self.with_state(|state, sinks| {
-                state.complete_one(sinks, context, None, Err(Errno::ECANCELED));
-            });
-        });
-        if conn.lower.route == Route::Local {
-            // Completions that arrived meanwhile belong to the old connection.
-            self.drain_lower();
-        }
-        self.with_state(|state, sinks| state.closed(sinks, peer_idx, conn.conn_gen));
-        self.limits.remove_conn();
-    }
-
     /// Gives up connecting: the deferred operations fail.
     fn fail_conn(
         &self,
@@ -388,7 +375,7 @@ impl EpCore {
         peer_idx: u32,
         errno: Errno,
     ) {
-        self.close_conn(peer_idx);
+        self.close_conn(cm, peer_idx);
         if let Ok(cm_peer) = cm.cm_peer(peer_idx) {
             cm_peer.fsm.on_down();
         }
@@ -398,7 +385,7 @@ impl EpCore {
 
     /// Handles the end of a connection: connects again if operations are deferred.
     fn conn_down(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr, peer_idx: u32) {
-        self.close_conn(peer_idx);
+        self.close_conn(cm, peer_idx);
         if let Ok(cm_peer) = cm.cm_peer(peer_idx) {
             cm_peer.fsm.on_down();
         }
@@ -466,69 +453,6 @@ impl EpCore {
             drop(inner);
             let mut growth = Growth::new(size)?;
             let _ = self.inner.lock().peers.grow(&mut growth);
-        }
-    }
-
-    /// Closes all connections, and passes the contexts of operations in flight to `reclaim`. The connection manager
-    /// does not run any more.
-    #[inline(never)]
-    pub(super) fn close_all_conns(&self, reclaim: &mut dyn FnMut(Context)) {
-        let mut cm = self.cm.lock();
-        drop((cm.armed_timer.take(), cm.core.take()));
-        // In reverse, so that the next listener of the device's port gets the loop port too.
-        for listener in cm.listeners.iter_mut().rev() {
-            if let Some(listener) = listener.take() {
-                listener.close();
-            }
-        }
-        for peer_idx in 0..cm.peers.len() as u32 {
-            let conn = self.with_state(|state, sinks| state.close(sinks, peer_idx));
-            let Some(conn) = conn else {
-                continue;
-            };
-            conn.lower
-                .ep
-                .close(&mut |context| self.inner.lock().abandon(context));
-        }
-        self.abandon_completions();
-        let shared = self.inner.lock().rx_pool.stop_sharing();
-        if let Some(shared) = shared {
-            // No endpoint is bound to it any more.
-            let _ = shared.close(&mut |context| self.inner.lock().abandon(context));
-        }
-        self.end_ops(reclaim);
-    }
-
-    /// Ends all operations, once no connection is left: their contexts are passed to `reclaim`.
-    #[inline(never)]
-    fn end_ops(&self, reclaim: &mut dyn FnMut(Context)) {
-        let mut to_free = self.inner.lock().end();
-        while self.inner.lock().end_matching(&mut to_free) {}
-        while let Some(mut packet) = to_free.packets.pop() {
-            // No peer can access the memory any more.
-            drop(packet.rndv_tx().and_then(|rndv_tx| rndv_tx.region.take()));
-            if let Some(comp) = packet.tx_comp() {
-                let tx_ctx = comp.tx_ctx;
-                self.with_state(|_, sinks| sinks.release_transmit(tx_ctx));
-                reclaim(comp.context);
-            }
-            to_free.tx_pool.take_back(packet);
-        }
-        to_free.tx_pool.wake_waiters();
-        while let Some(mut receive) = to_free.receives.pop() {
-            if receive.is_reported {
-                continue;
-            }
-            if receive.has_room() {
-                self.with_state(|_, sinks| sinks.release(receive.rx_ctx));
-            }
-            if let Some(srx_recv) = receive.take_srx_recv() {
-                self.post_again(srx_recv);
-            }
-            // A multi-receive buffer is returned with its own receive.
-            if !receive.is_internal() {
-                reclaim(receive.context);
-            }
         }
     }
 }

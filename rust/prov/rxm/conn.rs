@@ -93,6 +93,8 @@ pub(super) struct Conn {
     pub(super) remote_conn_id: Option<u64>,
     /// Protocol extensions that the peer supports.
     pub(super) extensions: Extensions,
+    /// Index of the ring that the connection completes in.
+    pub(super) ring: u32,
     /// Shared receive queue of the connection, if it has no receives of its own.
     pub(super) shared: Option<Arc<SharedReceive>>,
     /// Number of receive buffers that are posted for the connection.
@@ -159,6 +161,7 @@ impl Conn {
             conn_gen,
             remote_conn_id: None,
             extensions: Extensions::NONE,
+            ring: 0,
             shared,
             posted: 0,
             extra_rx: 0,
@@ -216,6 +219,7 @@ impl Conn {
     ) -> core::result::Result<(), PostError<Packet>> {
         packet.conn_gen = self.conn_gen;
         packet.peer_idx = peer_idx_of_gen(self.conn_gen);
+        packet.ring = self.ring;
         let (lower, shared) = (&self.lower, &self.shared);
         Packet::receive(packet, inflight, |message| match shared {
             None => lower.receive(message),

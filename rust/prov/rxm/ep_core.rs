@@ -23,6 +23,7 @@ use super::{
         ProtectionDomain,
         Route, //
     },
+    ring::ReadyRings,
 };
 use crate::{
     fi::{
@@ -52,7 +53,7 @@ pub(super) struct Bound {
     /// Address vector of the lower domain, which assigns peer indices. Each peer has two: one for its connection, and
     /// one for the accepting end of a connection of this endpoint to itself.
     pub(super) peer_av: Arc<AddressVector>,
-    /// Completion queue of the lower endpoints.
+    /// Completion queue of the first ring.
     pub(super) queue: Arc<CompletionQueue>,
     /// Event queue of the lower endpoints and the listener.
     pub(super) events: Arc<EventQueue>,
@@ -85,6 +86,9 @@ pub(super) struct EpCore {
     pub(super) bound: OnceBox<Bound>,
     #[pin]
     pub(super) cm: Mutex<KBox<ConnMgr>>,
+    /// Rings that have to be polled, apart from the first one.
+    #[pin]
+    pub(super) ready_rings: ReadyRings,
     /// Connection limits that the consumer can set.
     pub(super) limits: ConnLimits,
     /// True if peers on the same host are reached through the loop provider.
@@ -177,6 +181,7 @@ impl EpCore {
                 bound: OnceBox::new(),
                 addrs <- EndpointAddrs::new(cm.local, None),
                 cm <- new_mutex!(cm, "kofi::rxm::ConnMgr"),
+                ready_rings <- ReadyRings::new(),
                 limits: ConnLimits::new(),
                 is_local,
                 rundown <- Rundown::new(),

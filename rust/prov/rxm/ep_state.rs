@@ -16,10 +16,7 @@ use super::{
         peer_idx_of,
         stalled::StallCheck,
         Conn,
-        Peer,
-        CTRL_BUFS,
-        MAX_READS,
-        MAX_RX_BUFS, //
+        Peer, //
     },
     ep::ctx::{
         CtxVec,
@@ -31,10 +28,7 @@ use super::{
     pkt_buf::Packet,
     progress::BATCH,
     rx_entry::Receive,
-    rx_pool::{
-        RxPool,
-        DEPTH, //
-    },
+    rx_pool::RxPool,
     tx_pool::{
         queued::QueuedOps,
         unresolved::{
@@ -74,20 +68,12 @@ pub(super) const TX_SIZE: usize = TX_BUFS / 2;
 /// Largest number of connections of an endpoint.
 pub(super) const MAX_CONNS: usize = 128;
 
-/// Number of connections with the second end of a connection to the endpoint itself.
-pub(super) const CONN_SLOTS: usize = MAX_CONNS + 1;
-
 /// Number of reserved transmit buffers, of which a connected peer may hold one.
 pub(super) const RESERVES: usize = 128;
 
 /// Number of transmit operations of an endpoint that can be in progress: with buffers of the pool, and with reserved
 /// buffers.
 pub(super) const TX_OPS: usize = TX_BUFS + RESERVES;
-
-/// Number of lower operations that can be in flight. Buffers that were posted to the shared receive queue stay there
-/// when no connection uses it any more.
-pub(super) const LOWER_OPS: usize =
-    TX_OPS + DEPTH + CONN_SLOTS * (MAX_RX_BUFS + CTRL_BUFS + MAX_READS);
 
 /// Number that the contexts of reads begin with, beyond those of packets.
 const FIRST_READ: usize = 1 << 32;

@@ -29,6 +29,7 @@ use super::{
         Packet,
         TxAck, //
     },
+    ring::Ring,
     tx_op::{
         RndvTx,
         SarTx,
@@ -123,8 +124,10 @@ impl EpCore {
         };
         let mut inner = self.inner.lock();
         let (state, sinks) = inner.split();
+        let ring = state.other_ring_of(peer_idx_of_gen(source.0));
+        let queue = ring.as_ref().map_or(&bound.queue, |ring| &ring.queue);
         // If a batch is left, earlier messages of the sender may be in it.
-        let drained = state.poll_lower(sinks, &bound.queue, false).drained;
+        let drained = state.poll_lower(sinks, queue, false).drained;
         let is_taken = drained && state.receive_local(sinks, source.0, local_msg);
         let needs_cm_work = state.needs_cm_work();
         drop(inner);
@@ -136,6 +139,16 @@ impl EpCore {
 }
 
 impl EpState {
+    /// Returns the ring of the connection to a peer, unless it is the first one.
+    #[inline(always)]
+    fn other_ring_of(&mut self, peer_idx: u32) -> Option<Arc<Ring>> {
+        let ring = self.conn(peer_idx)?.ring;
+        match ring {
+            0 => None,
+            ring => self.rx_pool.ring(ring).cloned(),
+        }
+    }
+
     /// Takes exclusive use of the connection to a peer, if the message can be delivered locally. The caller
     /// [releases](Self::release_local_path) it.
     #[inline(always)]

@@ -104,6 +104,8 @@ pub(super) struct Packet {
     pub(super) peer_idx: u32,
     /// Generation of the connection to the peer.
     pub(super) conn_gen: usize,
+    /// Index of the ring that the buffer was posted to as a receive.
+    pub(super) ring: u32,
     /// Use of the buffer.
     pub(super) state: BufState,
     /// Report of the transmit operation.
@@ -145,6 +147,7 @@ impl Packet {
                     generation: 0,
                     peer_idx: 0,
                     conn_gen: 0,
+                    ring: 0,
                     state: BufState::Free,
                     comp: TxComp::NONE,
                     ack: TxAck::None,

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Progress: polls the lower completion queue and dispatches its completions.
+//! Progress: polls the lower completion queues and dispatches their completions.
 //!
 //! Completions are handled by readers and by the queue's handler. A reader of the consumer's completion queue that
 //! finds it empty polls, in any context. The handler is a work item that is called for the next completion after the
 //! queue has been found empty, so progress does not depend on readers. Completions are polled and dispatched in
 //! batches under `EpCore::inner`, which keeps their order.
+//!
+//! That is so for the first ring. Other [rings](super::ring) that have something are polled with it.
 //!
 //! While readers keep polling, the handler is not armed for each completion, because a call would cost more than the
 //! rest of a short message. It runs every [`POLL_INTERVAL`] until no reader has polled in between.
@@ -16,14 +18,12 @@ use super::{
         Bound,
         EpCore, //
     },
-    ep_state::{
-        EpState,
-        LOWER_OPS, //
-    },
+    ep_state::EpState,
     pkt_buf::{
         BufState,
         RxData, //
     },
+    ring::Ring,
     sw_cq::{
         DetachGuard,
         ProgressHandle,
@@ -57,6 +57,9 @@ const READER_BUDGET: usize = 4;
 
 /// Number of batches that the handler handles before it yields its workqueue.
 const HANDLER_BUDGET: usize = 16;
+
+/// Number of batches after which a queue that does not become empty is left.
+const MAX_BATCHES: usize = 1 << 16;
 
 /// Longest time that a completion waits after its reader has stopped polling.
 const POLL_INTERVAL: Delta = Delta::from_millis(1);
@@ -101,18 +104,55 @@ impl EpCore {
         }
     }
 
-    /// Polls and dispatches one batch; if `arms` is set, arms the handler when the queue is empty.
+    /// Polls and dispatches one batch of the first ring, and one of another ring that is ready. If `arms` is set, arms
+    /// the handler when the first ring is empty.
     fn poll_batch(&self, bound: &Bound, arms: bool) -> Progress {
+        if arms {
+            // Set before the queue is armed, since the handler clears it, and before the list of ready rings is read.
+            let _ = self.is_armed.xchg(1, Full);
+        }
+        let first = self.poll_queue(bound, |state, sinks| {
+            state.poll_lower(sinks, &bound.queue, arms)
+        });
+        if self.ready_rings.is_empty() {
+            return first;
+        }
+        let other = self.poll_queue(bound, |state, sinks| self.poll_ready(bound, state, sinks));
+        Progress {
+            made_progress: first.made_progress || other.made_progress,
+            drained: first.drained && other.drained && self.ready_rings.is_empty(),
+        }
+    }
+
+    /// Polls a batch of the ring that has been ready longest.
+    fn poll_ready(&self, bound: &Bound, state: &mut EpState, sinks: &CompSinks) -> Progress {
+        let Some(ring) = self.ready_rings.pop() else {
+            return Progress {
+                made_progress: false,
+                drained: true,
+            };
+        };
+        let progress = state.poll_lower(sinks, &ring.queue, true);
+        if !progress.drained {
+            self.ring_ready(bound, &ring);
+        }
+        // It is not the last reference: the table of rings has one.
+        drop(ring);
+        progress
+    }
+
+    /// Polls with `poll` under the lock, and has the connection manager do what is left for it.
+    fn poll_queue(
+        &self,
+        bound: &Bound,
+        poll: impl FnOnce(&mut EpState, &CompSinks) -> Progress,
+    ) -> Progress {
         let mut inner = self.inner.lock();
         let (state, sinks) = inner.split();
-        if arms {
-            // Set before the queue is armed, since the handler clears it.
-            write_once(&self.is_armed, 1);
-        }
         let Progress {
             made_progress,
             drained,
-        } = state.poll_lower(sinks, &bound.queue, arms);
+        } = poll(state, sinks);
         let needs_cm_work = state.needs_cm_work();
         // The reader may have freed an entry of its queue.
         let awaits_reader = state.awaits_reader();
@@ -129,20 +169,28 @@ impl EpCore {
         }
     }
 
-    /// Handles the completions that are in the queue now. The number of batches is bounded, because a peer can send
-    /// as fast as they are handled. Any context.
+    /// Handles the completions that are in the first ring and in ready rings now. The number of batches is bounded,
+    /// because a peer can send as fast as they are handled. Any context.
     pub(super) fn drain_lower(&self) {
         if let Some(bound) = self.bound.get() {
-            // Each batch takes at least one completion: a failure is read alone.
-            let _ = (0..=LOWER_OPS).all(|_| !self.poll_batch(bound, false).drained);
+            let _ = (0..MAX_BATCHES).all(|_| !self.poll_batch(bound, false).drained);
         }
     }
 
-    /// Drops the completions that have not been handled. No connection is left.
-    pub(super) fn abandon_completions(&self) {
-        let Some(queue) = self.bound.get().map(|bound| &*bound.queue) else {
-            return;
-        };
+    /// Handles the completions that are in a ring now, as [`Self::drain_lower`]. Any context.
+    pub(super) fn drain_ring(&self, ring: &Ring) {
+        if let Some(bound) = self.bound.get() {
+            let poll = |_| {
+                self.poll_queue(bound, |state, sinks| {
+                    state.poll_lower(sinks, &ring.queue, false)
+                })
+            };
+            let _ = (0..MAX_BATCHES).all(|at| !poll(at).drained);
+        }
+    }
+
+    /// Drops the completions of a queue that have not been handled. No connection is left.
+    pub(super) fn abandon_completions(&self, queue: &CompletionQueue) {
         loop {
             let mut inner = self.inner.lock();
             let room = inner.polled.as_mut_slots();
@@ -173,7 +221,8 @@ impl EpCore {
     /// Arms the handler for a reader that waits instead of polling. Any context.
     pub(super) fn arm(&self) {
         write_once(&self.is_read, 0);
-        if let (0, Some(bound)) = (load_acquire(&self.is_armed), self.bound.get()) {
+        let is_armed = load_acquire(&self.is_armed) != 0 && self.ready_rings.is_empty();
+        if let Some(bound) = self.bound.get().filter(|_| !is_armed) {
             bound.queue.schedule_handler();
         }
     }

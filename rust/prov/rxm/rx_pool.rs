@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receive buffers: posted for one connection, or to a receive queue that connections share. Guarded by
+//! Receive buffers: posted for one connection, or to the receive queue that the connections of a ring share. Guarded by
 //! `EpCore::inner`.
 //!
-//! A connection starts with [`INITIAL_RX`] buffers, which are granted to the peer as credits. If the peer uses them
-//! up within [`SOON`], the number doubles, up to [`MAX_RX_BUFS`]. If the device supports it, connections share a
+//! A connection starts with a few buffers, which are granted to the peer as credits. If the peer uses them up within
+//! [`SOON`], the number doubles, up to [`MAX_RX_BUFS`]. If the device supports it, the connections of a ring share a
 //! receive queue. The credits of all peers together never exceed the posted buffers, so no peer waits for a buffer
 //! because of another one. Buffers that a connection leaves in the queue are granted to the next one.
 //!
@@ -17,91 +17,140 @@ use super::{
         credits::CreditError,
         peer_idx_of_gen,
         Conn,
-        INITIAL_RX,
         MAX_RX_BUFS, //
     },
-    ep_state::{
-        EpState,
-        CONN_SLOTS, //
-    },
+    ep_state::EpState,
     inflight::Inflight,
-    pkt_buf::Packet, //
+    pkt_buf::Packet,
+    ring::Ring, //
 };
 use crate::{
     fi::{
         eq::Source,
-        prelude::*,
-        srx::SharedReceive, //
+        prelude::*, //
     },
-    util::owned_list::{
-        BoxList,
-        ListBox, //
+    util::{
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
+        paged_vec::{
+            Growth,
+            GrowthSize,
+            PagedVec, //
+        },
     },
 };
-
-/// Number of shared buffers beyond the initial ones of each connection.
-const MAX_EXTRA_RX: usize = 1984;
-
-/// Depth of the shared receive queue.
-pub(super) const DEPTH: usize = CONN_SLOTS * INITIAL_RX + MAX_EXTRA_RX;
 
 /// Time within which a peer has to use up its credits to get more buffers.
 pub(super) const SOON: Delta = Delta::from_millis(100);
 
-/// Counts the shared buffers beyond the initial ones. Buffers are counted before they are allocated, because several
-/// connections may ask meanwhile.
-struct ExtraRx(usize);
+/// Counts the shared buffers of a ring beyond the initial ones. Buffers are counted before they are allocated, because
+/// several connections may ask meanwhile.
+struct ExtraRx {
+    used: usize,
+    limit: usize,
+}
 
 impl ExtraRx {
     /// Takes up to `wanted` buffers from the limit.
     fn take(&mut self, wanted: usize) -> usize {
-        let taken = wanted.min(MAX_EXTRA_RX - self.0);
-        self.0 += taken;
+        let taken = wanted.min(self.limit - self.used);
+        self.used += taken;
         taken
     }
 
     /// Returns buffers to the limit.
     fn give_back(&mut self, count: usize) {
-        self.0 -= count;
+        self.used -= count;
+    }
+}
+
+/// Shared receive buffers of a ring.
+pub(super) struct RingRx {
+    ring: Arc<Ring>,
+    /// Number of buffers in the shared queue that are assigned to no connection; negative if a peer has used more
+    /// than its credits.
+    unassigned: i64,
+    extra_rx: ExtraRx,
+}
+
+impl RingRx {
+    /// Creates the state of a ring without posted buffers.
+    pub(super) fn new(ring: Arc<Ring>) -> Self {
+        let limit = ring.size().extra_rx;
+        Self {
+            ring,
+            unassigned: 0,
+            extra_rx: ExtraRx { used: 0, limit },
+        }
+    }
+
+    /// Replaces the buffers that a peer used beyond its credits by buffers of `free_bufs`.
+    fn refill(&mut self, inflight: &mut Inflight<Packet>, free_bufs: &mut BoxList<Packet>) {
+        let Some(shared) = &self.ring.shared else {
+            return;
+        };
+        while self.unassigned < 0 {
+            let Some(mut packet) = free_bufs.pop() else {
+                return;
+            };
+            packet.ring = self.ring.index;
+            let posted =
+                Packet::receive(packet, inflight, |message| shared.core().receive(message));
+            if let Err(error) = posted {
+                free_bufs.push(error.node);
+                return;
+            }
+            self.unassigned += 1;
+        }
     }
 }
 
 /// Receive buffers of an endpoint.
 pub(super) struct RxPool {
-    /// Receive queue that connections share.
-    shared: Option<Arc<SharedReceive>>,
-    /// Number of buffers in the shared queue that are assigned to no connection; negative if a peer has used more
-    /// than its credits.
-    unassigned: i64,
-    extra_rx: ExtraRx,
+    /// Rings by index.
+    rings: PagedVec<Option<KBox<RingRx>>>,
     /// Buffers that are not posted.
     free_bufs: BoxList<Packet>,
 }
 
 impl RxPool {
-    /// Creates an empty pool without a shared queue.
+    /// Creates an empty pool without a ring.
     pub(super) const fn new() -> Self {
         Self {
-            shared: None,
-            unassigned: 0,
-            extra_rx: ExtraRx(0),
+            rings: PagedVec::new(),
             free_bufs: BoxList::new(),
         }
     }
 
-    /// Returns the shared receive queue, if there is one.
-    pub(super) fn shared(&self) -> Option<&Arc<SharedReceive>> {
-        self.shared.as_ref()
+    /// Returns the size that memory has to be allocated for, unless there is room for the ring with that index.
+    pub(super) fn growth_for_ring(&self, index: usize) -> Option<GrowthSize> {
+        (self.rings.len() <= index).then(|| self.rings.growth_size())
     }
 
-    /// Sets the receive queue that connections share from now on.
-    pub(super) fn start_sharing(&mut self, shared: Arc<SharedReceive>) {
-        self.shared = Some(shared);
+    /// Adds memory for more rings.
+    pub(super) fn grow_rings(&mut self, growth: &mut Growth<Option<KBox<RingRx>>>) {
+        let _ = self.rings.grow(growth);
     }
 
-    /// Removes the shared receive queue, when no connection is left.
-    pub(super) fn stop_sharing(&mut self) -> Option<Arc<SharedReceive>> {
-        self.shared.take()
+    /// Replaces the ring with that index. The caller drops the result in process context.
+    pub(super) fn set_ring(
+        &mut self,
+        index: u32,
+        ring_rx: Option<KBox<RingRx>>,
+    ) -> Option<KBox<RingRx>> {
+        let place = self.rings.get_mut(index as usize)?;
+        mem::replace(place, ring_rx)
+    }
+
+    /// Returns the ring with that index.
+    pub(super) fn ring(&self, index: u32) -> Option<&Arc<Ring>> {
+        Some(&self.rings.get(index as usize)?.as_ref()?.ring)
+    }
+
+    fn ring_rx(&mut self, index: u32) -> Option<&mut RingRx> {
+        self.rings.get_mut(index as usize)?.as_deref_mut()
     }
 
     /// Returns the buffers that are not posted.
@@ -123,8 +172,12 @@ impl RxPool {
         let mut left = count;
         let mut posted = Ok(());
         while left > 0 && posted.is_ok() {
-            if conn.shared.is_some() && self.unassigned > 0 {
-                self.unassigned -= 1;
+            let ring_rx = match conn.shared {
+                None => None,
+                Some(_) => self.ring_rx(conn.ring),
+            };
+            if let Some(ring_rx) = ring_rx.filter(|ring_rx| ring_rx.unassigned > 0) {
+                ring_rx.unassigned -= 1;
                 conn.posted += 1;
             } else if let Some(packet) = self.free_bufs.pop() {
                 let error = conn.receive(inflight, packet).err();
@@ -141,33 +194,25 @@ impl RxPool {
         }
         posted.map(|()| left)
     }
-
-    /// Replaces the buffers that a peer used beyond its credits.
-    fn refill(&mut self, inflight: &mut Inflight<Packet>) {
-        let Some(shared) = &self.shared else {
-            return;
-        };
-        while self.unassigned < 0 {
-            let Some(packet) = self.free_bufs.pop() else {
-                return;
-            };
-            let posted =
-                Packet::receive(packet, inflight, |message| shared.core().receive(message));
-            if let Err(error) = posted {
-                self.free_bufs.push(error.node);
-                return;
-            }
-            self.unassigned += 1;
-        }
-    }
 }
 
 impl EpState {
     /// Puts back a receive buffer, which may be posted at once.
     pub(super) fn put_rx_buf(&mut self, packet: ListBox<Packet>) {
+        let ring = packet.ring;
         self.rx_pool.free_bufs.push(packet);
-        if self.rx_pool.unassigned < 0 {
-            self.rx_pool.refill(&mut self.inflight);
+        self.refill(ring);
+    }
+
+    /// Replaces the buffers of a ring that a peer used beyond its credits.
+    fn refill(&mut self, ring: u32) {
+        let Self {
+            rx_pool, inflight, ..
+        } = self;
+        let RxPool { rings, free_bufs } = rx_pool;
+        let ring_rx = rings.get_mut(ring as usize).and_then(Option::as_mut);
+        if let Some(ring_rx) = ring_rx.filter(|ring_rx| ring_rx.unassigned < 0) {
+            ring_rx.refill(inflight, free_bufs);
         }
     }
 
@@ -202,7 +247,8 @@ impl EpState {
         let has = conn.credits.receives() as usize;
         let mut more = has.min(MAX_RX_BUFS.saturating_sub(has));
         if conn.shared.is_some() {
-            more = rx_pool.extra_rx.take(more);
+            let ring_rx = rx_pool.ring_rx(conn.ring);
+            more = ring_rx.map_or(0, |ring_rx| ring_rx.extra_rx.take(more));
             conn.extra_rx += more;
         }
         let given = self.post_rx_bufs(peer_idx, more);
@@ -230,7 +276,9 @@ impl EpState {
         match given {
             Ok(rx_deficit) if conn.shared.is_some() => {
                 conn.extra_rx -= rx_deficit;
-                rx_pool.extra_rx.give_back(rx_deficit);
+                if let Some(ring_rx) = rx_pool.ring_rx(conn.ring) {
+                    ring_rx.extra_rx.give_back(rx_deficit);
+                }
             }
             Ok(_) => {}
             Err(errno) => conn.note_post_error(errno),
@@ -239,13 +287,11 @@ impl EpState {
 
     /// Releases the posted buffers of a connection that has been removed from its peer.
     pub(super) fn release_conn_rx(&mut self, conn: &Conn) {
-        let Self {
-            rx_pool, inflight, ..
-        } = self;
-        if conn.shared.is_some() {
-            rx_pool.unassigned += conn.posted;
-            rx_pool.extra_rx.give_back(conn.extra_rx);
-            rx_pool.refill(inflight);
+        let ring_rx = self.rx_pool.ring_rx(conn.ring);
+        if let (Some(ring_rx), Some(_)) = (ring_rx, &conn.shared) {
+            ring_rx.unassigned += conn.posted;
+            ring_rx.extra_rx.give_back(conn.extra_rx);
+            self.refill(conn.ring);
         }
     }
 
@@ -272,7 +318,9 @@ impl EpState {
                 conn.credits.on_rx()
             }
             None => {
-                self.rx_pool.unassigned -= i64::from(source.is_some());
+                if let Some(ring_rx) = self.rx_pool.ring_rx(packet.ring) {
+                    ring_rx.unassigned -= i64::from(source.is_some());
+                }
                 Ok(())
             }
         }
@@ -282,32 +330,52 @@ impl EpState {
 #[kernel::prelude::kunit_tests(kofi_rdm_supply)]
 mod tests {
     use super::*;
-    use crate::util::random::SeededRandom;
+    use crate::{
+        prov::rxm::ring::RingSize,
+        util::random::SeededRandom, //
+    };
 
-    /// Lets connections grow and end at random, without any allocation.
-    #[test]
-    fn rdm_06_no_more_is_promised_than_there_is() {
+    /// Lets the connections of a ring grow and end at random, without any allocation.
+    fn check_ring(size: RingSize) -> Result {
         let mut random = SeededRandom::new(1);
-        let mut extra_rx = ExtraRx(0);
-        let mut has = [INITIAL_RX; CONN_SLOTS];
-        let mut was_scarce = false;
-        for _ in 0..100 * CONN_SLOTS {
-            let at = random.next_below(CONN_SLOTS as u64) as usize;
+        let mut extra_rx = ExtraRx {
+            used: 0,
+            limit: size.extra_rx,
+        };
+        let mut has = KVec::from_elem(size.initial_rx, size.conns, GFP_KERNEL)?;
+        for _ in 0..100 * size.conns {
+            let at = random.next_below(size.conns as u64) as usize;
             let Some(has) = has.get_mut(at) else {
                 continue;
             };
             if random.next_below(10) == 0 {
-                extra_rx.give_back(*has - INITIAL_RX);
-                *has = INITIAL_RX;
+                extra_rx.give_back(*has - size.initial_rx);
+                *has = size.initial_rx;
             } else {
                 let wanted = (*has).min(MAX_RX_BUFS - *has);
-                let taken = extra_rx.take(wanted);
-                was_scarce |= taken < wanted;
-                *has += taken;
+                *has += extra_rx.take(wanted);
             }
         }
         let posted: usize = has.iter().sum();
-        assert!(was_scarce && posted <= DEPTH);
-        assert_eq!(posted, CONN_SLOTS * INITIAL_RX + extra_rx.0);
+        assert!(posted <= size.depth());
+        assert_eq!(posted, size.conns * size.initial_rx + extra_rx.used);
+        Ok(())
+    }
+
+    #[test]
+    fn rdm_06_no_more_is_promised_than_there_is() -> Result {
+        check_ring(RingSize::FIRST)?;
+        check_ring(RingSize::OTHER)
+    }
+
+    #[test]
+    fn buffers_beyond_the_limit_are_not_taken() {
+        let mut extra_rx = ExtraRx { used: 0, limit: 10 };
+        assert_eq!(
+            (extra_rx.take(7), extra_rx.take(7), extra_rx.take(7)),
+            (7, 3, 0)
+        );
+        extra_rx.give_back(4);
+        assert_eq!(extra_rx.take(7), 4);
     }
 }

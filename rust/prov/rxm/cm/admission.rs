@@ -18,10 +18,7 @@ use super::{
             Bound,
             EpCore, //
         },
-        ep_state::{
-            CONN_SLOTS,
-            MAX_CONNS, //
-        },
+        ep_state::MAX_CONNS,
     },
     state::State,
     timers::TimerKind,
@@ -276,12 +273,9 @@ impl ConnLimits {
         self.count.load(Relaxed)
     }
 
-    /// Counts a connection. Returns false if no memory is reserved for another one.
-    pub(in super::super) fn add_conn(&self) -> bool {
-        let open = self.conn_count();
-        let has_room = open < CONN_SLOTS;
-        self.count.store(open + usize::from(has_room), Relaxed);
-        has_room
+    /// Counts a connection.
+    pub(in super::super) fn add_conn(&self) {
+        self.count.store(self.conn_count() + 1, Relaxed);
     }
 
     /// Counts the end of a connection.

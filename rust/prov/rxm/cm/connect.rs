@@ -16,19 +16,16 @@ use super::{
             INITIAL_RX,
             MAX_READS,
             MAX_RX_BUFS,
-            MAX_SAR_RX,
-            MAX_SEGS, //
+            MAX_SAR_RX, //
         },
         ep_core::{
             Bound,
             EpCore, //
         },
         ep_state::{
-            LOWER_OPS,
             RESERVES,
             TX_BUFS,
-            TX_OPS,
-            TX_SIZE, //
+            TX_OPS, //
         },
         lower::{
             LowerEp,
@@ -37,6 +34,10 @@ use super::{
         pkt_buf::{
             Packet,
             CTRL_BUF_SIZE, //
+        },
+        ring::{
+            Ring,
+            CONN_TRANSMITS, //
         },
         sar::reassembly::{
             SarMsg,
@@ -83,6 +84,9 @@ use crate::{
 
 /// Number of operations of a local connection that can be in flight, besides those with transmit buffers of the pool.
 const LOCAL_CQ_SLOTS: usize = MAX_RX_BUFS + CTRL_BUFS + MAX_READS + 1;
+
+/// Size of the completion queue of local connections, which forwards its entries and has no memory for them.
+const LOCAL_CQ_SIZE: usize = 1 << 20;
 
 impl EpCore {
     /// Returns whether peers may read long messages from this endpoint's memory: if its connections can access the
@@ -164,7 +168,7 @@ impl EpCore {
         lower.connect(Some(addr), &cm.connect_data(peer_idx))
     }
 
-    /// Opens and enables a lower endpoint with its receive buffers posted.
+    /// Opens and enables a lower endpoint with its receive buffers posted, in a ring that has room.
     pub(in super::super) fn open_lower(
         &self,
         here: ProcessContext,
@@ -177,6 +181,27 @@ impl EpCore {
         if cm.is_device_removed {
             return Err(Errno::ENODEV);
         }
+        let ring = match route {
+            Route::Device => self.ring_with_room(cm)?,
+            // The completions of local connections go to the first ring, which takes any number of them.
+            Route::Local => cm.ring(0).ok_or(Errno::EOPBADSTATE)?,
+        };
+        let opened = self.open_in_ring(here, bound, cm, (peer_idx, route), (info, agreed), &ring);
+        if opened.is_err() {
+            self.close_empty_ring(cm, ring.index);
+        }
+        opened
+    }
+
+    fn open_in_ring(
+        &self,
+        here: ProcessContext,
+        bound: &Bound,
+        cm: &mut ConnMgr,
+        (peer_idx, route): (u32, Route),
+        (info, agreed): (&mut Info, Option<(Flow, Extensions)>),
+        ring: &Arc<Ring>,
+    ) -> Result<Arc<ep::Endpoint>> {
         let conn_gen = cm.next_conn_gen(peer_idx)?;
         if core::mem::replace(&mut cm.cm_peer(peer_idx)?.route, route) != route {
             self.unregister_rndv(peer_idx);
@@ -185,10 +210,10 @@ impl EpCore {
         let no_flow_ctrl = flow == Flow::Device || cm.cm_peer(peer_idx)?.no_flow_ctrl;
         let shared = match no_flow_ctrl || route == Route::Local {
             true => None,
-            false => self.inner.lock().rx_pool.shared().cloned(),
+            false => ring.shared.clone(),
         };
         info.set_caps(self.lower_caps());
-        info.tx_mut()?.size = TX_SIZE + 1 + MAX_SEGS + CTRL_BUFS + MAX_READS + MAX_RX_BUFS;
+        info.tx_mut()?.size = CONN_TRANSMITS;
         info.tx_mut()?.tclass = cm.tclass;
         info.rx_mut()?.size = MAX_RX_BUFS;
         if let (Some(_), Some(ep)) = (&shared, info.ep().copied()) {
@@ -199,7 +224,10 @@ impl EpCore {
         }
         let domain = &self.protection.lower_domain(route)?.domain;
         let lower = domain.endpoint(info, Source(conn_gen))?;
-        let (events, queue) = self.queues(bound, route)?;
+        let (events, queue) = match route {
+            Route::Device => (&bound.events, &ring.queue),
+            Route::Local => self.local_queues(bound)?,
+        };
         lower.bind_eq(events, 0)?;
         lower.bind_cq(queue, FI_TRANSMIT | FI_RECV)?;
         if let Some(shared) = &shared {
@@ -215,10 +243,10 @@ impl EpCore {
         }
         self.alloc_tx_reserve(here, cm)?;
         // A peer without credits gets all buffers, because it cannot be granted more later.
-        let count = if no_flow_ctrl {
-            MAX_RX_BUFS
-        } else {
-            INITIAL_RX
+        let count = match route {
+            _ if no_flow_ctrl => MAX_RX_BUFS,
+            Route::Device => ring.size().initial_rx,
+            Route::Local => INITIAL_RX,
         };
         let receives = self.alloc_bufs(here, cm, count, MAX_PACKET)?;
         let ctrl_bufs = match self.alloc_bufs(here, cm, CTRL_BUFS, CTRL_BUF_SIZE) {
@@ -242,10 +270,10 @@ impl EpCore {
             free_sar,
         );
         conn.extensions = extensions;
-        if !self.limits.add_conn() {
-            self.put_bufs(receives);
-            self.put_bufs(ctrl_bufs);
-            return Err(Errno::ENOMEM);
+        conn.ring = ring.index;
+        self.limits.add_conn();
+        if route == Route::Device {
+            cm.count_ring_conn(ring.index, 1);
         }
         self.inner
             .lock()
@@ -253,27 +281,24 @@ impl EpCore {
         Ok(lower)
     }
 
-    /// Returns the event queue and the completion queue for endpoints of a route.
-    fn queues<'a>(
+    /// Returns the event queue and the completion queue for endpoints of the local route.
+    fn local_queues<'a>(
         &self,
         bound: &'a Bound,
-        route: Route,
     ) -> Result<(&'a Arc<EventQueue>, &'a Arc<CompletionQueue>)> {
-        if route == Route::Device {
-            return Ok((&bound.events, &bound.queue));
-        }
         let local = bound.local.as_ref().ok_or(Errno::EHOSTUNREACH)?;
         // Entries for all local connections, this one included.
         let shared = bound.queue.enable_export(LOCAL_CQ_SLOTS)?;
-        shared.grow(TX_BUFS + (self.limits.conn_count() + 1) * LOCAL_CQ_SLOTS)?;
+        let most_conns = (self.limits.conn_count() + 1).next_power_of_two();
+        shared.grow(TX_BUFS + most_conns * LOCAL_CQ_SLOTS)?;
         if local.queue.get().is_none() {
             let attr = cq::Attr {
-                size: LOWER_OPS,
+                size: LOCAL_CQ_SIZE,
                 ..*bound.queue.attr()
             };
             let queue = self
                 .protection
-                .lower_domain(route)?
+                .lower_domain(Route::Local)?
                 .domain
                 .peer_cq(&attr, shared.clone())?;
             let _ = local.queue.set(KBox::new(queue, GFP_KERNEL)?);
@@ -296,6 +321,19 @@ impl EpCore {
                 break;
             };
             packets.push(free_buf);
+        }
+        while packets.len() < count {
+            let Some(number) = cm.free_numbers.pop() else {
+                break;
+            };
+            let lower = self.protection.lower();
+            let made = Packet::alloc(here, lower, number..number + 1, size, |packet| {
+                packets.push(packet);
+            });
+            if let Err(errno) = made {
+                self.put_bufs(packets);
+                return Err(errno);
+            }
         }
         let first = TX_OPS as u32 + cm.rx_bufs_made;
         let missing = first..first + (count - packets.len()) as u32;

@@ -112,7 +112,7 @@ impl EpCore {
                 if cm_peer.fsm.on_reject(reject_reason) {
                     self.fail_conn(here, bound, cm, peer_idx, errno);
                 } else {
-                    self.close_conn(peer_idx);
+                    self.close_conn(cm, peer_idx);
                     let backoff = cm.backoff.delay();
                     cm.timers.arm(TimerKind::Reconnect, backoff);
                 }
@@ -182,7 +182,7 @@ impl EpCore {
                 return reject(RejectReason::Already);
             }
             ConnReqAction::Accept => {}
-            ConnReqAction::Replace => self.close_conn(peer_idx),
+            ConnReqAction::Replace => self.close_conn(cm, peer_idx),
         }
         let agreed = (FLOW.with(connect_data.flow), connect_data.extensions);
         let accepted = self

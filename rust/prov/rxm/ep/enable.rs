@@ -9,18 +9,15 @@ use super::super::{
         EpCore,
         Local, //
     },
-    ep_state::LOWER_OPS,
     lower::Route,
     pkt_buf::Packet,
     progress::HandlerProgress,
-    rx_pool::DEPTH,
     stx::Stx,
     tx_pool::TxPool,
     wire::TX_BUF_SIZE, //
 };
 use crate::{
     abi::{
-        flags::FI_MSG,
         KOFI_VALUE_CONNECTIONS,
         KOFI_VALUE_VIOLATIONS, //
     },
@@ -30,9 +27,7 @@ use crate::{
             AddressVector, //
         },
         cq::{
-            self,
             CompletionQueue,
-            Format,
             Handler, //
         },
         eq::{
@@ -43,7 +38,6 @@ use crate::{
         pep::PassiveEndpoint,
         prelude::*,
         provider::EpOption,
-        srx,
         timer::Timer, //
     },
     util::{
@@ -92,13 +86,7 @@ impl EpCore {
                 is_read_only: false,
             },
         )?;
-        let queue = lower.completion_queue(&cq::Attr {
-            size: LOWER_OPS,
-            // Entries are read as `SourcedEntry`, whatever the format.
-            format: Format::Data,
-            waitable: false,
-            vector,
-        })?;
+        let queue = self.ring_queue(0, vector)?;
         let handler_progress = KBox::new(HandlerProgress(self.clone()), GFP_KERNEL)?;
         queue.set_handler(Handler::Task(handler_progress))?;
         let events = self
@@ -189,7 +177,7 @@ impl EpCore {
                 self.inner.lock().tx_pool.add(packet);
             },
         )?;
-        self.open_lower_srx()?;
+        self.open_first_ring(&bound.queue)?;
         let name = listener.core().name()?;
         let local_listener = match &bound.local {
             Some(local) => Some(self.listener(Route::Local, Some(name), format, &local.events)?),
@@ -227,25 +215,13 @@ impl EpCore {
         swap(&mut self.inner.lock().tx_pool, &mut tx_pool);
     }
 
-    /// Opens the shared receive queue of the lower domain, if the device supports one.
-    fn open_lower_srx(&self) -> Result {
-        if self.cm.lock().is_iwarp || self.inner.lock().rx_pool.shared().is_some() {
-            return Ok(());
-        }
-        let attr = srx::Attr {
-            size: DEPTH,
-            segments: 1,
-            caps: FI_MSG,
-        };
-        match self.protection.lower().shared_receive(&attr) {
-            Ok(shared) => {
-                self.inner.lock().rx_pool.start_sharing(shared);
-                Ok(())
-            }
-            // The device has none, or none of this size.
-            Err(Errno::ENOSYS | Errno::EINVAL) => Ok(()),
-            Err(errno) => Err(errno),
-        }
+    /// Opens the first ring over `queue`, in place of that of an earlier attempt.
+    fn open_first_ring(&self, queue: &Arc<CompletionQueue>) -> Result {
+        let mut cm = self.cm.lock();
+        let earlier = cm.rings.pop().flatten();
+        let ring_rx = self.inner.lock().rx_pool.set_ring(0, None);
+        drop((earlier, ring_rx));
+        self.add_ring(&mut cm, 0, queue).map(drop)
     }
 
     /// Ends the core: waits for the connection manager, closes all connections and the lower objects, and passes the
@@ -260,6 +236,7 @@ impl EpCore {
         }
         // The handler would report what the close flushes.
         bound.queue.stop_handler();
+        self.stop_rings();
         self.detach_srx();
         self.close_all_conns(reclaim);
         if let Some(local) = &bound.local {
