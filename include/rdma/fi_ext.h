@@ -29,7 +29,7 @@
 
 /* Options of FI_OPT_ENDPOINT; each is a size_t */
 enum {
-	/* Datagram endpoints: maximum number of connections, 1 to 128 */
+	/* Datagram endpoints: maximum number of connections, at most 2^31 - 1; 0 (default): no limit */
 	FI_OPT_KOFI_CONNECTIONS = -FI_PROV_SPECIFIC_KOFI,
 	/* Datagram endpoints: milliseconds before an unused connection is closed; 0: never */
 	FI_OPT_KOFI_IDLE_MS,

@@ -406,7 +406,7 @@ pub enum EpOption {
     /// FI_OPT_MIN_MULTI_RECV: minimum free space, in bytes, for a message in a multi-receive buffer; applies
     /// to buffers posted later; not 0.
     MinMultiRecv,
-    /// FI_OPT_KOFI_CONNECTIONS: maximum number of simultaneous connections.
+    /// FI_OPT_KOFI_CONNECTIONS: maximum number of simultaneous connections; 0 for no limit.
     MaxConnections,
     /// FI_OPT_KOFI_IDLE_MS: idle time in milliseconds after which a connection is closed; 0 for never.
     IdleTimeout,

@@ -65,9 +65,6 @@ pub(super) const TX_BUFS: usize = 128;
 /// Number of operations to one peer that can be in progress.
 pub(super) const TX_SIZE: usize = TX_BUFS / 2;
 
-/// Largest number of connections of an endpoint.
-pub(super) const MAX_CONNS: usize = 128;
-
 /// Number of reserved transmit buffers, of which a connected peer may hold one.
 pub(super) const RESERVES: usize = 128;
 

@@ -45,11 +45,12 @@ static void ep_11_connections_are_bounded_and_idle_by_option(struct kunit *test)
 		FI_OPT_KOFI_CONNECTIONS, FI_OPT_KOFI_IDLE_MS, FI_OPT_KOFI_CONNECTED,
 	};
 
-	KUNIT_EXPECT_EQ(test, 128, option(rdm, FI_OPT_KOFI_CONNECTIONS));
+	KUNIT_EXPECT_EQ(test, 0, option(rdm, FI_OPT_KOFI_CONNECTIONS));
 	KUNIT_EXPECT_EQ(test, 60000, option(rdm, FI_OPT_KOFI_IDLE_MS));
 	KUNIT_EXPECT_EQ(test, 0, rdm_connected(rdm));
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, 0));
-	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, 129));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, BIT(31)));
+	KUNIT_EXPECT_EQ(test, 0, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, BIT(31) - 1));
+	KUNIT_EXPECT_EQ(test, 0, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, 0));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set(rdm->ep, FI_OPT_KOFI_IDLE_MS, SIZE_MAX));
 	KUNIT_EXPECT_EQ(test, -FI_ENOPROTOOPT, set(rdm->ep, FI_OPT_KOFI_CONNECTED, 1));
 	KUNIT_EXPECT_EQ(test, 0, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, 1));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Admission of connections up to the limit, in order of arrival, by eviction of the least recently used ones.
+//! Admission of connections up to the limit, in order of arrival, by eviction of the least recently used ones. Without
+//! a limit, which is the default, each connection is admitted.
 //!
 //! A request that arrives at the limit is rejected with `Already`: this endpoint will connect itself, and queues the peer
 //! like its own. An endpoint with such a rejection keeps a connection free for a while; otherwise two endpoints at
@@ -18,7 +19,6 @@ use super::{
             Bound,
             EpCore, //
         },
-        ep_state::MAX_CONNS,
     },
     state::State,
     timers::TimerKind,
@@ -51,6 +51,9 @@ pub(in super::super) type Waiter = (u64, u32);
 impl ConnMgr {
     /// Returns whether no further connection is permitted.
     pub(in super::super) fn is_at_limit(&self, limits: &ConnLimits) -> bool {
+        if limits.max_conns() == 0 {
+            return false;
+        }
         let expected = self.peers.iter().flatten();
         let expected = expected.filter(|cm_peer| cm_peer.fsm.state() == State::AwaitingPeer);
         limits.at_limit(expected.count())
@@ -247,6 +250,9 @@ impl EpCore {
 /// Default of the idle timeout, in milliseconds.
 const DEFAULT_IDLE_MILLIS: usize = 60_000;
 
+/// Largest limit of connections.
+const MAX_CONNS: usize = i32::MAX as usize;
+
 /// Largest idle timeout, in milliseconds.
 const MAX_IDLE_MILLIS: usize = i32::MAX as usize;
 
@@ -263,7 +269,7 @@ impl ConnLimits {
     pub(in super::super) const fn new() -> Self {
         Self {
             count: Atomic::new(0),
-            max_conns: Atomic::new(MAX_CONNS),
+            max_conns: Atomic::new(0),
             idle: Atomic::new(DEFAULT_IDLE_MILLIS),
         }
     }
@@ -285,22 +291,23 @@ impl ConnLimits {
     }
 
     /// Returns whether the limit is reached if `others` connections are kept free.
-    pub(in super::super) fn at_limit(&self, others: usize) -> bool {
-        self.conn_count() + others >= self.max_conns()
+    fn at_limit(&self, others: usize) -> bool {
+        let max_conns = self.max_conns();
+        max_conns != 0 && self.conn_count() + others >= max_conns
     }
 
-    /// Returns the largest number of connections. Any context.
+    /// Returns the largest number of connections; 0 for no limit. Any context.
     pub(in super::super) fn max_conns(&self) -> usize {
         self.max_conns.load(Relaxed)
     }
 
-    /// Sets the largest number of connections; existing ones stay. Any context.
+    /// Sets the largest number of connections, 0 for no limit; existing ones stay. Any context.
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for 0, or for more than [`MAX_CONNS`].
+    /// -FI_EINVAL for more than 2^31 - 1.
     pub(in super::super) fn set_max_conns(&self, most: usize) -> Result {
-        if !(1..=MAX_CONNS).contains(&most) {
+        if most > MAX_CONNS {
             return Err(Errno::EINVAL);
         }
         self.max_conns.store(most, Relaxed);
