@@ -8,7 +8,8 @@
 //!
 //! The tables are linear hash tables: an insertion splits at most one bucket and a removal merges at most one, and
 //! memory comes in pages. So no operation moves or frees a whole table. If a page cannot be allocated, chains get
-//! longer, and nothing else happens.
+//! longer, and nothing else happens. A queue of known depth [reserves](IndexedFifo::reserve) its buckets, and splits
+//! none.
 //!
 //! A table can be filled step by step: its *cursor* is the first entry that it does not have yet. There is no lock.
 
@@ -29,10 +30,7 @@ pub(crate) use self::{
 
 use self::{
     links::link,
-    table::{
-        Table,
-        FIRST, //
-    },
+    table::Table, //
 };
 use super::owned_list::{
     BoxList,
@@ -93,6 +91,16 @@ impl<T: HasLinks<N>, const N: usize> IndexedFifo<T, N> {
             probes: 0,
             _owns: PhantomData,
         }
+    }
+
+    /// Keeps buckets for this number of groups in each table, so that no insertion up to it splits one. The queue has
+    /// no entries yet. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(crate) fn reserve(&mut self, groups: usize) -> Result {
+        self.tables.iter_mut().try_for_each(|table| table.reserve(groups))
     }
 
     /// Returns whether the queue is empty.
@@ -467,7 +475,7 @@ impl<T: HasLinks<N>, const N: usize> IndexedFifo<T, N> {
     #[inline]
     fn shrink(&mut self, k: usize) {
         let table = &mut self.tables[k];
-        if table.groups < table.buckets / 4 && table.buckets > FIRST {
+        if table.groups < table.buckets / 4 && table.buckets > table.min_buckets {
             let chain = table.remove_bucket();
             // SAFETY: The bucket that they were in is gone.
             unsafe { self.distribute(k, chain) };

@@ -24,13 +24,15 @@ use crate::{
 /// Limit of the segments of a message.
 pub(crate) const MAX_IOV: usize = 4;
 
-/// Time for which the memory of an operation has to stay valid.
+/// Check of the addresses of a message's memory.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum BufLifetime {
-    /// Until the posting call returns: the memory may be on a stack.
-    Call,
-    /// Until the operation completes: any thread or device may access it.
-    Operation,
+pub(crate) enum AddrCheck {
+    /// Kernel addresses. The memory is used until the posting call returns, and may be on a stack.
+    Kernel,
+    /// Memory that any thread or device can access until the operation completes.
+    Device,
+    /// None: registered regions contain the memory, and were checked when they were registered.
+    Registered,
 }
 
 /// Segment of bytes that are contiguous in the kernel's address space.
@@ -45,9 +47,9 @@ impl IoSeg {
     const EMPTY: Self = Self { addr: 0, len: 0 };
 
     /// Returns the segment of a vector entry that is not empty.
-    fn from_part(part: &VectorEntry, when: BufLifetime) -> Result<Self> {
+    fn from_part(part: &VectorEntry, check: AddrCheck) -> Result<Self> {
         let (addr, len) = match part.start() {
-            Start::Address(addr) => return Self::from_addr(addr, part.len(), when),
+            Start::Address(addr) => return Self::from_addr(addr, part.len(), check),
             Start::Page(page, offset) => {
                 // SAFETY: The page exists by the invariant of `VectorEntry`.
                 let piece = unsafe { PhysRange::new(page, offset, part.len()) }?;
@@ -59,11 +61,12 @@ impl IoSeg {
 
     /// Returns the segment of `len` bytes at a kernel address.
     #[inline(always)]
-    fn from_addr(addr: usize, len: usize, when: BufLifetime) -> Result<Self> {
-        match when {
-            BufLifetime::Call if VALID_ADDRS.contains(&addr) => {}
-            BufLifetime::Call => return Err(Errno::EINVAL),
-            BufLifetime::Operation => dma::check_range(addr, len)?,
+    fn from_addr(addr: usize, len: usize, check: AddrCheck) -> Result<Self> {
+        match check {
+            AddrCheck::Kernel if VALID_ADDRS.contains(&addr) => {}
+            AddrCheck::Kernel => return Err(Errno::EINVAL),
+            AddrCheck::Device => dma::check_range(addr, len)?,
+            AddrCheck::Registered => {}
         }
         Ok(Self { addr, len })
     }
@@ -91,15 +94,15 @@ impl IoVec {
     }
 
     #[inline(always)]
-    fn new(memory: Memory<'_>, when: BufLifetime) -> Result<Self> {
+    fn new(memory: Memory<'_>, check: AddrCheck) -> Result<Self> {
         match memory {
             // The common case.
             Memory::Segments([segment]) if !segment.is_empty() => {
-                let seg = IoSeg::from_addr(segment.addr(), segment.len(), when)?;
+                let seg = IoSeg::from_addr(segment.addr(), segment.len(), check)?;
                 // INVARIANT: `from_addr` has checked the segment.
                 Ok(Self::single(seg))
             }
-            _ => Self::from_parts(memory, when),
+            _ => Self::from_parts(memory, check),
         }
     }
 
@@ -109,7 +112,7 @@ impl IoVec {
     }
 
     #[inline(never)]
-    fn from_parts(memory: Memory<'_>, when: BufLifetime) -> Result<Self> {
+    fn from_parts(memory: Memory<'_>, check: AddrCheck) -> Result<Self> {
         let mut runs = Self::EMPTY;
         let mut free = runs.segs.iter_mut();
         let mut total = 0usize;
@@ -118,7 +121,7 @@ impl IoVec {
         }
         memory.for_each(|part| {
             if !part.is_empty() {
-                *free.next().ok_or(Errno::EINVAL)? = IoSeg::from_part(&part, when)?;
+                *free.next().ok_or(Errno::EINVAL)? = IoSeg::from_part(&part, check)?;
                 total = total.checked_add(part.len()).ok_or(Errno::EMSGSIZE)?;
             }
             Ok(())
@@ -202,7 +205,7 @@ impl SrcBuf {
     #[inline(always)]
     pub(crate) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
-        Ok(Self(IoVec::new(memory, BufLifetime::Operation)?))
+        Ok(Self(IoVec::new(memory, AddrCheck::Device)?))
     }
 
     /// Wraps memory that is read only while the operation is posted, and that may be on a stack.
@@ -217,7 +220,7 @@ impl SrcBuf {
     #[inline(always)]
     pub(crate) unsafe fn new_inject(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
-        Ok(Self(IoVec::new(memory, BufLifetime::Call)?))
+        Ok(Self(IoVec::new(memory, AddrCheck::Kernel)?))
     }
 
     /// Wraps a part of a region. The part was validated when the region was registered.
@@ -330,11 +333,16 @@ impl DeviceBuf {
     ///
     /// # Safety
     ///
-    /// The result is dropped before the operation completes.
-    pub(crate) unsafe fn new(memory: Memory<'_>, descriptors: &[Descriptor]) -> Result<Self> {
+    /// The result is dropped before the operation completes. With [`AddrCheck::Registered`] regions contain the
+    /// memory.
+    pub(crate) unsafe fn new(
+        memory: Memory<'_>,
+        descriptors: &[Descriptor],
+        check: AddrCheck,
+    ) -> Result<Self> {
         // INVARIANT: By this function's safety requirement; empty parts have been left out of both.
         Ok(Self {
-            iov: IoVec::new(memory, BufLifetime::Operation)?,
+            iov: IoVec::new(memory, check)?,
             descriptors: collect_descriptors(memory, descriptors)?,
         })
     }
@@ -380,8 +388,23 @@ impl DstBuf {
     /// The result is dropped before the operation completes, and nothing else writes to the memory until then.
     #[inline(always)]
     pub(crate) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
+        // SAFETY: By this function's safety requirement.
+        unsafe { Self::new_checked(memory, AddrCheck::Device) }
+    }
+
+    /// Wraps the memory of an operation that receives, with a check of its addresses.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`SrcBuf::new`].
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Self::new`]. With [`AddrCheck::Registered`] regions contain the memory.
+    #[inline(always)]
+    pub(crate) unsafe fn new_checked(memory: Memory<'_>, check: AddrCheck) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
-        Ok(Self(IoVec::new(memory, BufLifetime::Operation)?))
+        Ok(Self(IoVec::new(memory, check)?))
     }
 
     /// Wraps a part of a region. The part was validated when the region was registered. If another writer

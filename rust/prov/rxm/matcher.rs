@@ -16,6 +16,7 @@ mod index;
 mod tests;
 
 pub(super) use self::index::{
+    RxIndex,
     Search,
     MSG_TABLES,
     RX_TABLES,
@@ -24,8 +25,7 @@ pub(super) use self::index::{
 
 use self::index::{
     ClaimedBy,
-    MsgIndex,
-    RxIndex, //
+    MsgIndex, //
 };
 use crate::{
     prelude::*,
@@ -164,12 +164,17 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         // Initialised in place, because it is large for the stack.
         let new = init!(Self {
             seed: HashSeed::new(),
-            receives <- RxIndex::init(),
+            receives: RxIndex::EMPTY,
             untagged <- MsgIndex::init(false, is_shared),
             tagged <- MsgIndex::init(true, is_shared),
             claimed: IndexedFifo::new(),
         });
         Ok(KBox::init(new, GFP_KERNEL)?)
+    }
+
+    /// Sets the index of the posted receives, of which there are none yet.
+    pub(super) fn set_index(&mut self, receives: RxIndex<R>) {
+        self.receives = receives;
     }
 
     /// Returns the number of entries that searches have looked at.

@@ -31,6 +31,7 @@ use super::{
         Matcher,
         MsgKey,
         PostResult,
+        RxIndex,
         SEARCH_STEP, //
     },
     peer_srx::{
@@ -203,8 +204,10 @@ impl Srx {
         for _ in 0..size {
             free.push(ListBox::new(SrxNode::EMPTY)?);
         }
+        let mut matcher = Matcher::new(true)?;
+        matcher.set_index(RxIndex::new(size)?);
         let state = SrxState {
-            matcher: Matcher::new(true)?,
+            matcher,
             free,
             ep_slots: KVec::new(),
             starved: 0,

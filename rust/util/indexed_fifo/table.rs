@@ -17,6 +17,8 @@ pub(super) struct Table<T> {
     pages: KVec<KVec<*mut T>>,
     /// Number of buckets.
     pub(super) buckets: usize,
+    /// Number of buckets that are kept although there are few groups.
+    pub(super) min_buckets: usize,
     /// Number of groups.
     pub(super) groups: usize,
     /// First entry of the queue that the table does not have, or null.
@@ -29,9 +31,26 @@ impl<T> Table<T> {
         first: [ptr::null_mut(); FIRST],
         pages: KVec::new(),
         buckets: FIRST,
+        min_buckets: FIRST,
         groups: 0,
         cursor: ptr::null_mut(),
     };
+
+    /// Keeps buckets for this number of groups from now on. The table has no groups yet. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn reserve(&mut self, groups: usize) -> Result {
+        let buckets = groups.next_power_of_two().max(FIRST);
+        while self.pages.len() < buckets.div_ceil(PAGE) {
+            let page = KVec::from_elem(ptr::null_mut(), PAGE, GFP_KERNEL)?;
+            self.pages.push(page, GFP_KERNEL)?;
+        }
+        self.buckets = buckets;
+        self.min_buckets = buckets;
+        Ok(())
+    }
 
     /// Returns the index of the bucket for a hash.
     #[inline(always)]
@@ -72,7 +91,8 @@ impl<T> Table<T> {
         Some(at - (1 << at.ilog2()))
     }
 
-    /// Removes the last bucket and returns its chain. The first page is kept.
+    /// Removes the last bucket, which is not one of those that are kept, and returns its chain. The first page is
+    /// kept.
     pub(super) fn remove_bucket(&mut self) -> *mut T {
         self.buckets -= 1;
         let at = self.buckets;

@@ -7,7 +7,10 @@
 
 use super::super::{
     info,
-    matcher::Matcher,
+    matcher::{
+        Matcher,
+        RxIndex, //
+    },
     multi_recv::{
         deliver::INTERNAL_ENTRIES,
         MultiRecvBufs, //
@@ -77,6 +80,7 @@ pub(in super::super) struct RxEntries {
     receives: BoxList<Receive>,
     internal: BoxList<Receive>,
     buffers: MultiRecvBufs,
+    index: RxIndex<Receive>,
 }
 
 impl RxEntries {
@@ -107,6 +111,7 @@ impl RxEntries {
             receives,
             internal,
             buffers: MultiRecvBufs::new(first as u32, buffers, dma::cache_alignment())?,
+            index: RxIndex::new(size.receives)?,
         })
     }
 }
@@ -158,7 +163,9 @@ impl RxCtx {
             receives,
             internal,
             buffers,
+            index,
         } = entries;
+        self.matcher.set_index(index);
         self.receives = receives;
         self.internal = internal;
         self.buffers = buffers;

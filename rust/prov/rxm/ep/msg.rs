@@ -19,6 +19,7 @@ use super::{
             TRANSMIT_FLAGS, //
         },
         iov::{
+            AddrCheck,
             DstBuf,
             SrcBuf, //
         },
@@ -399,20 +400,37 @@ impl Endpoint {
         domain.check_descriptors(message.memory, message.descriptors)
     }
 
+    /// Checks the descriptors as [`Self::check_descriptors`] does, and returns the check that the addresses still
+    /// need.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Self::check_descriptors`].
+    #[inline(always)]
+    pub(super) fn addr_check(&self, message: &Message<'_>) -> Result<AddrCheck> {
+        self.check_descriptors(message)?;
+        match (message.memory, message.descriptors) {
+            (Memory::Segments([_]), [region]) if !region.as_ptr().is_null() => {
+                Ok(AddrCheck::Registered)
+            }
+            _ => Ok(AddrCheck::Device),
+        }
+    }
+
     /// Returns the memory of a receive.
     ///
     /// # Errors
     ///
-    /// Errors of [`Self::check_descriptors`] and [`DstBuf::new`].
+    /// Errors of [`Self::addr_check`] and [`DstBuf::new_checked`].
     ///
     /// # Safety
     ///
     /// The requirements of [`DstBuf::new`].
     #[inline(always)]
     unsafe fn dst_buf(&self, message: &Message<'_>) -> Result<DstBuf> {
-        self.check_descriptors(message)?;
-        // SAFETY: By this function's safety requirement.
-        unsafe { DstBuf::new(message.memory) }
+        let check = self.addr_check(message)?;
+        // SAFETY: By this function's safety requirement; `check` is of this memory.
+        unsafe { DstBuf::new_checked(message.memory, check) }
     }
 
     /// Returns the messages that a receive matches.

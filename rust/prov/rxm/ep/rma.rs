@@ -120,10 +120,11 @@ impl Endpoint {
             // SAFETY: The buffer is copied and dropped before this call returns.
             true => Source::Copied(unsafe { SrcBuf::new_inject(message.memory) }?),
             false => {
-                self.check_descriptors(message)?;
+                let check = self.addr_check(message)?;
                 let descriptors = self.descriptors(message);
-                // SAFETY: The buffer is dropped with the operation, before the poster's completion is written.
-                Source::Lent(unsafe { DeviceBuf::new(message.memory, descriptors) }?)
+                // SAFETY: The buffer is dropped with the operation, before the poster's completion is written;
+                // `check` is of this memory.
+                Source::Lent(unsafe { DeviceBuf::new(message.memory, descriptors, check) }?)
             }
         };
         self.start((bound_cq, bound), &to, len, comp, |packet: &mut Packet| {

@@ -15,16 +15,16 @@
 mod messages;
 mod receives;
 
+pub(super) use self::messages::{
+    ClaimedBy,
+    MsgIndex, //
+};
 pub(in super::super) use self::{
     messages::MSG_TABLES,
-    receives::RX_TABLES, //
-};
-pub(super) use self::{
-    messages::{
-        ClaimedBy,
-        MsgIndex, //
+    receives::{
+        RxIndex,
+        RX_TABLES, //
     },
-    receives::RxIndex, //
 };
 
 use super::MatchSpec;

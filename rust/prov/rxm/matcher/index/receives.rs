@@ -172,7 +172,7 @@ impl<R: HasMatchSpec> GroupKey<R> for OfContext {
 ///
 /// The rank of a posted receive is its number in posting order, times 256, and the number of its class. A class
 /// counts its posted receives.
-pub(in super::super) struct RxIndex<R: HasMatchSpec> {
+pub(in super::super::super) struct RxIndex<R: HasMatchSpec> {
     fifo: IndexedFifo<R, RX_TABLES>,
     fixed: [RxClass; RxClass::FIXED.len()],
     /// Other classes, all of them tagged; those without receives are free.
@@ -184,16 +184,25 @@ pub(in super::super) struct RxIndex<R: HasMatchSpec> {
 }
 
 impl<R: HasMatchSpec> RxIndex<R> {
-    /// Initialises an empty index.
-    pub(in super::super) fn init() -> impl Init<Self> {
-        init!(Self {
-            fifo: IndexedFifo::new(),
-            fixed: RxClass::FIXED,
-            masks: KVec::new(),
-            unclassed: 0,
-            posted: 0,
-        })
+    /// Creates an empty index. Posting costs the same for up to `size` receives. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(in super::super::super) fn new(size: usize) -> Result<Self> {
+        let mut new = Self::EMPTY;
+        new.fifo.reserve(size)?;
+        Ok(new)
     }
+
+    /// Empty index, which grows with the first receives.
+    pub(in super::super) const EMPTY: Self = Self {
+        fifo: IndexedFifo::new(),
+        fixed: RxClass::FIXED,
+        masks: KVec::new(),
+        unclassed: 0,
+        posted: 0,
+    };
 
     /// Returns the number of entries that searches have looked at.
     #[cfg(CONFIG_KUNIT = "y")]
@@ -212,14 +221,22 @@ impl<R: HasMatchSpec> RxIndex<R> {
     /// Returns the number of the class of a receive, if there are not too many.
     #[inline]
     fn number(&mut self, spec: &MatchSpec) -> Option<u8> {
-        let (is_tagged, class) = (spec.tag.is_some(), Class::of(spec));
-        let is = |of: &RxClass| of.is_tagged == is_tagged && of.class == class;
-        if let Some(at) = self.fixed.iter().position(is) {
-            return Some(at as u8);
-        }
-        let at = match self.masks.iter().position(is) {
+        // The order of `RxClass::FIXED`.
+        let first = match spec.tag {
+            None => 0,
+            Some((_, 0)) => 2,
+            Some((_, u64::MAX)) => 4,
+            Some(_) => return self.masked_number(Class::of(spec)),
+        };
+        Some(first + u8::from(spec.from.is_some()))
+    }
+
+    /// Returns the number of the class of a tagged receive that ignores some bits.
+    #[cold]
+    fn masked_number(&mut self, class: Class) -> Option<u8> {
+        let at = match self.masks.iter().position(|of| of.class == class) {
             Some(at) => at,
-            None => self.add_mask(RxClass::new(is_tagged, class))?,
+            None => self.add_mask(RxClass::new(true, class))?,
         };
         Some((self.fixed.len() + at) as u8)
     }
