@@ -2,7 +2,6 @@
 
 //! Scopes in which memory is allocated without starting I/O, for calls that memory reclaim may wait for.
 
-use crate::prelude::*;
 use kernel::{
     ffi::c_uint,
     types::NotThreadSafe, //
