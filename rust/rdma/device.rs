@@ -311,10 +311,13 @@ impl DeviceRef {
     ///
     /// # Errors
     ///
-    /// The driver's errors.
-    pub(crate) fn query_nic(&self) -> Result<NicAttr> {
+    /// `ENOMEM`, and the driver's errors.
+    // Not inline: it needs more stack than its callers have left.
+    #[inline(never)]
+    pub(crate) fn query_nic(&self) -> Result<KBox<NicAttr>> {
         // SAFETY: By the invariant the device is registered, and the port is one of its ports.
-        unsafe { NicAttr::query(self.raw(), self.first_port) }
+        let nic = unsafe { NicAttr::query(self.raw(), self.first_port) }?;
+        Ok(KBox::new(nic, GFP_KERNEL)?)
     }
 
     /// Returns whether the device may be used in the network namespace. Any context.

@@ -220,6 +220,8 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
 }
 
 /// Writes the description of a device.
+// Not inline: see `query_nic`.
+#[inline(never)]
 fn describe_nic(desc: &mut NicDesc, device: &DeviceRef, nic: &NicAttr) {
     desc.name.set(fmt!("{}", device.name()));
     desc.device_id.set(fmt!("{:#06x}", nic.part_id));
