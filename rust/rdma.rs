@@ -14,6 +14,7 @@ mod completion;
 pub(crate) mod cq;
 pub(crate) mod device;
 pub(crate) mod device_attr;
+pub(crate) mod dim;
 pub(crate) mod dma;
 pub(crate) mod fast_reg_qp;
 mod ib_client;

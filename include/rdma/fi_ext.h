@@ -63,6 +63,8 @@ struct fi_kofi_nic_attr {
 enum {
 	/* struct fi_kofi_cq_moderation */
 	FI_KOFI_CQ_MODERATION = -FI_PROV_SPECIFIC_KOFI,
+	/* size_t: 1 adapts the moderation to the completions that reads find, 0 ends it */
+	FI_KOFI_CQ_ADAPTIVE,
 };
 
 /**
@@ -73,7 +75,8 @@ enum {
  * The value of FI_KOFI_CQ_MODERATION, for fi_set_val(). It delays handlers and
  * blocked readers, not fi_cq_read(). -FI_EOPNOTSUPP for a queue whose device, or
  * provider, has no moderation, such as those of rxe, siw, loop and datagram
- * endpoints; the device's errors. Process context, may sleep.
+ * endpoints; the device's errors. Ends FI_KOFI_CQ_ADAPTIVE. Process context, may
+ * sleep.
  */
 struct fi_kofi_cq_moderation {
 	u16			count;

@@ -5,6 +5,7 @@
  * operations from Rust, without a C call between.
  */
 
+#include <linux/dim.h>
 #include <linux/dma-mapping.h>
 #include <linux/inetdevice.h>
 #include <linux/mm.h>
@@ -269,4 +270,75 @@ void rust_helper_kofi_link_address(struct ib_device *device, u32 port, char *tex
 	} else {
 		text[0] = 0;
 	}
+}
+
+/*
+ * Moderation that each profile of DIM stands for, from none to the one for the most
+ * completions at a time.
+ */
+static const struct {
+	u16 count, period;
+} kofi_dim_profiles[RDMA_DIM_PARAMS_NUM_PROFILES] = {
+	{ 0, 0 }, { 2, 2 }, { 4, 4 }, { 8, 8 }, { 16, 8 }, { 32, 16 }, { 64, 16 }, { 64, 32 },
+	{ 128, 64 },
+};
+
+struct kofi_dim {
+	struct dim dim;		/* changed by the one that counts, and by the work item */
+	struct ib_cq *cq;
+	bool is_on;
+};
+
+static void kofi_dim_apply(struct work_struct *work)
+{
+	struct kofi_dim *dim = container_of(work, struct kofi_dim, dim.work);
+	unsigned int at = min_t(unsigned int, dim->dim.profile_ix,
+				RDMA_DIM_PARAMS_NUM_PROFILES - 1);
+
+	if (READ_ONCE(dim->is_on))
+		rdma_set_cq_moderation(dim->cq, kofi_dim_profiles[at].count,
+				       kofi_dim_profiles[at].period);
+	dim->dim.state = DIM_START_MEASURE;
+}
+
+/* Returns the state of adaptive moderation of a queue, which is off; NULL without memory. */
+void *rust_helper_kofi_dim_new(struct ib_cq *cq)
+{
+	struct kofi_dim *dim = kzalloc(sizeof(*dim), GFP_KERNEL);
+
+	if (dim) {
+		dim->dim.state = DIM_START_MEASURE;
+		dim->dim.tune_state = DIM_GOING_RIGHT;
+		dim->dim.profile_ix = RDMA_DIM_START_PROFILE;
+		dim->cq = cq;
+		INIT_WORK(&dim->dim.work, kofi_dim_apply);
+	}
+	return dim;
+}
+
+/* Counts completions that one read has found; at most one thread at a time. */
+void rust_helper_kofi_dim_sample(void *dim, u64 completions)
+{
+	rdma_dim(&((struct kofi_dim *)dim)->dim, completions);
+}
+
+/*
+ * Turns it on, or off: a change of the moderation that has begun ends before this
+ * returns, and none begins afterwards.
+ */
+void rust_helper_kofi_dim_set(void *of, bool is_on)
+{
+	struct kofi_dim *dim = of;
+
+	WRITE_ONCE(dim->is_on, is_on);
+	/* Not cancelled: the work item lets measuring go on. */
+	flush_work(&dim->dim.work);
+}
+
+void rust_helper_kofi_dim_free(void *of)
+{
+	struct kofi_dim *dim = of;
+
+	cancel_work_sync(&dim->dim.work);
+	kfree(dim);
 }

@@ -89,12 +89,24 @@ fi_ops! {
 unsafe fn set_variable(cq: &QueueObject, arg: *mut c_void) -> Result {
     // SAFETY: By the caller's contract.
     let variable = unsafe { arg.cast::<abi::fi_fid_var>().as_ref() }.ok_or(Errno::EINVAL)?;
-    ensure(variable.name == abi::FI_KOFI_CQ_MODERATION, Errno::ENOSYS)?;
-    in_process()?;
-    // SAFETY: By the caller's contract.
-    let value = unsafe { variable.val.cast::<abi::fi_kofi_cq_moderation>().as_ref() };
-    let value = value.ok_or(Errno::EINVAL)?;
-    cq.queue.core().set_moderation(value.count, value.period)
+    let core = cq.queue.core();
+    match variable.name {
+        abi::FI_KOFI_CQ_MODERATION => {
+            // SAFETY: By the caller's contract.
+            let value = unsafe { variable.val.cast::<abi::fi_kofi_cq_moderation>().as_ref() };
+            let value = value.ok_or(Errno::EINVAL)?;
+            in_process()?;
+            core.set_moderation(value.count, value.period)
+        }
+        abi::FI_KOFI_CQ_ADAPTIVE => {
+            // SAFETY: By the caller's contract.
+            let value = unsafe { variable.val.cast::<usize>().as_ref() };
+            let value = value.filter(|value| **value <= 1).ok_or(Errno::EINVAL)?;
+            in_process()?;
+            core.set_adaptive(*value == 1)
+        }
+        _ => Err(Errno::ENOSYS),
+    }
 }
 
 /// Maximum number of entries that a read takes. No queue has more, and a slice of so many fits into the

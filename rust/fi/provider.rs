@@ -304,6 +304,15 @@ pub trait CompletionQueue: Any + Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
+    /// Sets whether the moderation adapts to the completions that reads find. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP without moderation, -FI_ENOMEM.
+    fn set_adaptive(&self, _is_adaptive: bool) -> Result {
+        Err(Errno::EOPNOTSUPP)
+    }
+
     /// Requests a call of [`Notifier::notify`] for the next completion of the device. Returns true if a
     /// completion may have arrived before. Any context.
     fn arm(&self) -> bool;

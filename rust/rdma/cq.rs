@@ -121,6 +121,12 @@ impl Cq {
         &self.device
     }
 
+    /// Returns whether the device can moderate its interrupts.
+    pub(super) fn has_moderation(&self) -> bool {
+        // SAFETY: A `DeviceRef` keeps the device registered.
+        unsafe { (*self.device.raw()).ops.modify_cq.is_some() }
+    }
+
     /// Lets the device raise an interrupt only after `count` completions, or `period` microseconds.
     ///
     /// # Errors

@@ -35,7 +35,8 @@ use crate::{
             CqNotify,
             WcBatch, //
         },
-        device::DeviceRef, //
+        device::DeviceRef,
+        dim::CqDim, //
     },
     util::{
         biased_lock::BiasedLock,
@@ -92,6 +93,13 @@ pub(crate) struct Cq {
     always_wqs: Atomic<i32>,
     solicited_wqs: Atomic<i32>,
     interrupts: Arc<Notifier>,
+    /// Set while `dim` gets samples.
+    is_adaptive: AtomicFlag,
+    /// Adaptive moderation, once it has been requested. Samples are taken under the lock of `state`.
+    dim: SetOnce<CqDim>,
+    /// Serialises changes of the moderation.
+    #[pin]
+    moderation: Mutex<()>,
     /// Statistics of the entries and errors that readers got, changed under the lock of `state`.
     entries_read: StatCounter,
     errors_read: StatCounter,
@@ -153,6 +161,9 @@ impl Cq {
                 always_wqs: Atomic::new(0),
                 solicited_wqs: Atomic::new(0),
                 size,
+                is_adaptive: AtomicFlag::new(false),
+                dim: SetOnce::new(),
+                moderation <- new_mutex!((), "kofi::verbs::Cq::moderation"),
                 entries_read: StatCounter::new(),
                 errors_read: StatCounter::new(),
                 state <- BiasedLock::new(

@@ -5,6 +5,7 @@
 
 #include <linux/device.h>
 #include <rdma/fi_ext.h>
+#include <rdma/ib_verbs.h>
 
 #include "traffic.h"
 
@@ -146,10 +147,95 @@ static void moderation_is_refused_without_the_device(struct kunit *test)
 	else
 		KUNIT_EXPECT_TRUE(test, !ret || ret == -FI_EOPNOTSUPP);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_set_val(&fx->cq->fid, FI_KOFI_CQ_MODERATION, NULL));
+	KUNIT_EXPECT_EQ(test, ret, fi_set_val(&fx->cq->fid, FI_KOFI_CQ_ADAPTIVE, &(size_t){ 1 }));
+	KUNIT_EXPECT_EQ(test, ret, fi_set_val(&fx->cq->fid, FI_KOFI_CQ_ADAPTIVE, &(size_t){ 0 }));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL,
+			fi_set_val(&fx->cq->fid, FI_KOFI_CQ_ADAPTIVE, &(size_t){ 2 }));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS,
-			fi_set_val(&fx->cq->fid, FI_KOFI_CQ_MODERATION + 1, &moderation));
+			fi_set_val(&fx->cq->fid, FI_KOFI_CQ_ADAPTIVE + 1, &moderation));
 	KUNIT_EXPECT_EQ(test, -FI_ENOSYS,
 			fi_get_val(&fx->cq->fid, FI_KOFI_CQ_MODERATION, &moderation));
+}
+
+/* Requests to modify_cq of a device with moderation, which the test pretends. */
+static atomic_t changes;
+static u16 last_count, last_period;
+
+static int note_moderation(struct ib_cq *cq, u16 count, u16 period)
+{
+	WRITE_ONCE(last_count, count);
+	WRITE_ONCE(last_period, period);
+	atomic_inc(&changes);
+	return 0;
+}
+
+static void remove_moderation(void *of)
+{
+	struct ib_device *device = of;
+
+	device->ops.modify_cq = NULL;
+}
+
+/* Sends and receives a message, and reads both completions. */
+static void exchange(struct kunit *test, struct fid_cq *cq, struct fid_ep *ep[2], u8 *data)
+{
+	struct fi_cq_tagged_entry entries[2];
+
+	KUNIT_ASSERT_EQ(test, 0, (int)tr_recv(ep[0], data, 8));
+	KUNIT_ASSERT_EQ(test, 0, (int)tr_send(ep[1], data + 8, 8));
+	KUNIT_ASSERT_EQ(test, 2, (int)fx_wait_comp(test, cq, entries, 2));
+}
+
+static void moderation_reaches_the_device(struct kunit *test)
+{
+	struct fi_kofi_cq_moderation moderation = { .count = 16, .period = 8 };
+	struct kofi_fabric_fx *fx = fx_open(test);
+	u8 *data = tr_buffer(test, 64);
+	struct fi_kofi_ops_device *ops;
+	struct fid *cq = &fx->cq->fid;
+	struct ib_device *device;
+	struct fid_pep *pep;
+	struct fid_ep *ep[2];
+	int seen;
+
+	ops = device_ops(test, fx->domain);
+	if (!ops)
+		kunit_skip(test, "loop has no device");
+	device = container_of(ops->device(fx->domain), struct ib_device, dev);
+	if (device->ops.modify_cq)
+		kunit_skip(test, "the device has moderation");
+	pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	ep[0] = fx_bound_ep(test, fx);
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(ep[0]));
+	KUNIT_ASSERT_EQ(test, 0, (int)tr_recv(ep[0], data, 8));
+	ep[1] = fx_connect(test, fx->domain, ep[0], pep, fx->eq, fx->cq);
+
+	atomic_set(&changes, 0);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action(test, remove_moderation, device));
+	device->ops.modify_cq = note_moderation;
+	KUNIT_EXPECT_EQ(test, 0, fi_set_val(cq, FI_KOFI_CQ_MODERATION, &moderation));
+	KUNIT_EXPECT_EQ(test, 1, atomic_read(&changes));
+	KUNIT_EXPECT_EQ(test, 16, last_count);
+	KUNIT_EXPECT_EQ(test, 8, last_period);
+
+	KUNIT_EXPECT_EQ(test, 0, fi_set_val(cq, FI_KOFI_CQ_ADAPTIVE, &(size_t){ 1 }));
+	/* The library decides after each 64 reads, by how their rate has changed. */
+	for (int i = 0; i < 200 * 64 && atomic_read(&changes) == 1; i++) {
+		exchange(test, fx->cq, ep, data);
+		if (i / 128 % 2)
+			usleep_range(50, 100);
+	}
+	KUNIT_EXPECT_GT(test, atomic_read(&changes), 1);
+
+	KUNIT_EXPECT_EQ(test, 0, fi_set_val(cq, FI_KOFI_CQ_MODERATION, &moderation));
+	seen = atomic_read(&changes);
+	for (int i = 0; i < 4 * 64; i++)
+		exchange(test, fx->cq, ep, data);
+	KUNIT_EXPECT_EQ_MSG(test, seen, atomic_read(&changes), "adapts after it has ended");
+	KUNIT_EXPECT_EQ(test, 16, last_count);
+	KUNIT_EXPECT_EQ(test, 0, fi_set_val(cq, FI_KOFI_CQ_ADAPTIVE, &(size_t){ 1 }));
+	KUNIT_EXPECT_EQ(test, 0, fi_set_val(cq, FI_KOFI_CQ_ADAPTIVE, &(size_t){ 0 }));
+	KUNIT_EXPECT_EQ(test, 0, last_count);
 }
 
 static struct kunit_case cases[] = {
@@ -158,6 +244,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(signaling_vector_beyond_the_device_is_refused),
 	KUNIT_CASE(operations_complete_on_the_last_vector),
 	KUNIT_CASE(moderation_is_refused_without_the_device),
+	KUNIT_CASE(moderation_reaches_the_device),
 	{}
 };
 

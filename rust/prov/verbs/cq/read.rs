@@ -35,6 +35,7 @@ use crate::{
             CqNotify,
             Wc, //
         },
+        dim::CqDim, //
     },
 };
 
@@ -98,7 +99,30 @@ impl provider::CompletionQueue for Cq {
     }
 
     fn set_moderation(&self, count: u16, period: u16) -> Result {
+        let _changing = self.moderation.lock();
+        self.is_adaptive.store(false, Relaxed);
+        if let Some(dim) = self.dim.as_ref() {
+            // A reader that has seen the flag may take one more sample, which changes nothing.
+            dim.set_enabled(false);
+        }
         Ok(self.poller.cq().set_moderation(count, period)?)
+    }
+
+    fn set_adaptive(&self, is_adaptive: bool) -> Result {
+        if !is_adaptive {
+            return self.set_moderation(0, 0);
+        }
+        let _changing = self.moderation.lock();
+        if self.dim.as_ref().is_none() {
+            let dim = CqDim::new(self.poller.cq().clone())?;
+            // There is no other caller.
+            let _ = self.dim.populate(dim);
+        }
+        if let Some(dim) = self.dim.as_ref() {
+            dim.set_enabled(true);
+        }
+        self.is_adaptive.store(true, Relaxed);
+        Ok(())
     }
 
     fn arm(&self) -> bool {
@@ -168,7 +192,8 @@ impl Cq {
         // says.
         let run = unsafe { inner.complete_run(0, entries, &mut 0) };
         if run == polled && (run < batch || run == entries.len()) {
-            self.entries_read.add(run as u64);
+            // SAFETY: The lock of `state` is held.
+            unsafe { self.count_read(run) };
             return Ok(run);
         }
         // SAFETY: `complete_run` has taken the first `run` completions.
@@ -203,9 +228,38 @@ impl Cq {
         } else {
             inner.peek(&self.poller, &mut freed)
         };
-        self.entries_read.add(count as u64);
+        // SAFETY: The lock of `state` is held.
+        unsafe { self.count_read(count) };
         self.unlock_and_post(inner, freed);
         found.map(|()| count)
+    }
+
+    /// Counts entries that a reader gets.
+    ///
+    /// # Safety
+    ///
+    /// The lock of `state` is held.
+    #[inline(always)]
+    unsafe fn count_read(&self, count: usize) {
+        self.entries_read.add(count as u64);
+        if self.is_adaptive.load(Relaxed) {
+            // SAFETY: By this function's safety requirement.
+            unsafe { self.sample(count) };
+        }
+    }
+
+    /// Counts entries for the adaptive moderation.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Self::count_read`].
+    #[cold]
+    #[inline(never)]
+    unsafe fn sample(&self, count: usize) {
+        if let Some(dim) = self.dim.as_ref().filter(|_| count > 0) {
+            // SAFETY: The lock of `state` serialises the samples.
+            unsafe { dim.sample(count as u64) };
+        }
     }
 }
 
