@@ -114,11 +114,11 @@ struct Datagrams {}
 
 impl kernel::Module for Datagrams {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
-        let place = (
+        let address = (
             param_value(&module_parameters::addr),
             param_value(&module_parameters::port),
         );
-        run(in_process()?, place)?;
+        run(in_process()?, address)?;
         pr_info!("all has arrived\n");
         Ok(Self {})
     }
@@ -183,11 +183,11 @@ impl End {
         domain: Arc<Domain>,
         addresses: &Arc<AddressVector>,
     ) -> Result<Self> {
-        Self::sharing(here, info, domain, addresses, Shared::default())
+        Self::with_contexts(here, info, domain, addresses, Shared::default())
     }
 
     /// Opens an endpoint that shares contexts with others.
-    fn sharing(
+    fn with_contexts(
         here: ProcessContext,
         info: &Info,
         domain: Arc<Domain>,
@@ -231,7 +231,7 @@ fn filled(here: ProcessContext, len: usize, byte: u8) -> Result<KBox<Buffer>> {
 
 /// Sends messages from `one` to `other`, with and without tags, and checks that they arrive
 /// unchanged. `a` and `b` are the addresses of `one` and `other`.
-fn messages(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
+fn exchange(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
     for (byte, len) in [(1, SHORT), (2, LONG), (3, 0)] {
         other.endpoint.receive(None, Buffer::new(here, LONG, 0)?)?;
         one.endpoint.send(b, filled(here, len, byte)?, len)?;
@@ -276,7 +276,7 @@ fn directed(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &P
 
 /// Leaves a tagged message unexpected: its bytes have the value of the tag. A second message that
 /// is received after it shows that it has arrived.
-fn leave(
+fn leave_unexpected(
     here: ProcessContext,
     (one, a): (&End, &Peer),
     (other, b): (&End, &Peer),
@@ -293,7 +293,7 @@ fn leave(
 }
 
 /// Peeks at, claims and discards unexpected messages, and cancels a receive.
-fn looked_for(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
+fn peek_claim(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)) -> Result {
     let end = &other.endpoint;
     let buffer = || Buffer::new(here, SHORT, 0);
     let found = |tag| {
@@ -311,7 +311,7 @@ fn looked_for(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, 
     let nothing = refusal(end.receive_claimed(idle));
     expect(nothing == Some(Errno::EINVAL), "nothing was claimed")?;
 
-    leave(here, (one, a), (other, b), 9)?;
+    leave_unexpected(here, (one, a), (other, b), 9)?;
     end.peek(Some(b), Tag::ANY, buffer()?)?;
     end.peek(Some(a), Tag::ANY, failed(Errno::ENOMSG)?)?;
     end.claim(None, Tag::ANY, found(9)?)?;
@@ -326,7 +326,7 @@ fn looked_for(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, 
     )?;
 
     for is_claimed in [false, true] {
-        leave(here, (one, a), (other, b), 10)?;
+        leave_unexpected(here, (one, a), (other, b), 10)?;
         if is_claimed {
             end.claim(None, Tag::ANY, buffer()?)?;
             end.discard_claimed(found(10)?)?;
@@ -351,14 +351,14 @@ fn looked_for(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, 
 }
 
 /// Writes a number to the first 8 bytes, if there are as many.
-fn put(bytes: &mut [u8], number: u64) {
+fn put_number(bytes: &mut [u8], number: u64) {
     if let Some(room) = bytes.first_chunk_mut() {
         *room = number.to_ne_bytes();
     }
 }
 
 /// Writes, reads and atomically changes memory that `other` has registered for remote access.
-fn memory(here: ProcessContext, one: &End, other: &End, b: &Peer) -> Result {
+fn access_memory(here: ProcessContext, one: &End, other: &End, b: &Peer) -> Result {
     let buffer = filled(here, SHORT, 0)?;
     let lent = RemoteBuffer::new(here, &other.domain, buffer, RemoteAccess::ReadWrite)?;
     one.endpoint
@@ -380,7 +380,7 @@ fn memory(here: ProcessContext, one: &End, other: &End, b: &Peer) -> Result {
         datatype: Datatype::from_raw(abi::FI_UINT64)?,
     };
     let mut buffer = Buffer::new(here, 8, 0)?;
-    put(&mut buffer, 1);
+    put_number(&mut buffer, 1);
     one.endpoint.fetch(b, buffer, Op::Sum, word)?;
     let buffer = one.sent(here)?;
     expect(
@@ -389,8 +389,8 @@ fn memory(here: ProcessContext, one: &End, other: &End, b: &Peer) -> Result {
     )?;
     let mut both = Buffer::new(here, 16, 0)?;
     let (operand, compare) = both.split_at_mut(8);
-    put(operand, 9);
-    put(compare, 42);
+    put_number(operand, 9);
+    put_number(compare, 42);
     one.endpoint.compare(b, both, Op::Swap, word)?;
     drop(one.sent(here)?);
     lent.read(0, &mut there)?;
@@ -422,11 +422,11 @@ fn echo(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, &Peer)
 }
 
 /// Checks that the buffer of an operation that cannot be posted is returned with the errno.
-fn refused(here: ProcessContext, place: (u32, u16), one: &End, b: &Peer) -> Result {
+fn post_invalid(here: ProcessContext, address: (u32, u16), one: &End, b: &Peer) -> Result {
     let buffer = || Buffer::new(here, SHORT, 0);
     let longer = refusal(one.endpoint.send(b, buffer()?, SHORT + 1));
     expect(longer == Some(Errno::EINVAL), "more than there is")?;
-    let list = find(here, place, abi::FI_MSG)?;
+    let list = find(here, address, abi::FI_MSG)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Datagrams>(here, info)?;
     let domain = fabric.domain(here, info)?;
@@ -483,7 +483,7 @@ fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
             receives,
             transmits,
         };
-        End::sharing(here, info, domain.clone(), &addresses, shared)
+        End::with_contexts(here, info, domain.clone(), &addresses, shared)
     };
     let all = (Some(&receives), Some(&transmits));
     for (part, errno) in [
@@ -536,7 +536,7 @@ fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
 }
 
 /// Checks that a peer address set has the members of its owner's set.
-fn shared(
+fn compare_sets(
     here: ProcessContext,
     own: &Arc<AddressVector>,
     theirs: &Arc<AddressVector>,
@@ -570,13 +570,13 @@ fn run(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     let a = Peer::insert(here, &addresses, one.endpoint.address(here)?)?;
     let b = Peer::insert(here, &addresses, other.endpoint.address(here)?)?;
     expect(a.id() != b.id(), "two by one name")?;
-    shared(here, &addresses, &theirs, &a)?;
-    messages(here, (&one, &a), (&other, &b))?;
-    messages(here, (&other, &b), (&one, &a))?;
+    compare_sets(here, &addresses, &theirs, &a)?;
+    exchange(here, (&one, &a), (&other, &b))?;
+    exchange(here, (&other, &b), (&one, &a))?;
     directed(here, (&one, &a), (&other, &b))?;
-    looked_for(here, (&one, &a), (&other, &b))?;
-    memory(here, &one, &other, &b)?;
-    refused(here, (addr, port + 2), &one, &b)?;
+    peek_claim(here, (&one, &a), (&other, &b))?;
+    access_memory(here, &one, &other, &b)?;
+    post_invalid(here, (addr, port + 2), &one, &b)?;
     sharing(here, (addr, port + 3))?;
     echo(here, (&one, &a), (&other, &b))?;
 

@@ -118,7 +118,7 @@ impl kernel::Module for Drops {
 }
 
 /// Objects of one end. The order in which they are dropped does not matter.
-struct Belongings {
+struct EndObjects {
     connection: Connection,
     _calls: HandlerGuard,
     _lent: RemoteBuffer,
@@ -131,32 +131,32 @@ struct Belongings {
 #[pin_data]
 struct End {
     #[pin]
-    belongings: SpinLockIrq<Option<KBox<Belongings>>>,
-    is_gone: AtomicFlag,
+    objects: SpinLockIrq<Option<KBox<EndObjects>>>,
+    is_dropped: AtomicFlag,
 }
 
 impl End {
     /// Drops all objects and the received buffer.
     fn drop_all(&self, received: KBox<Buffer>) {
-        let all = self.belongings.lock().take();
+        let all = self.objects.lock().take();
         if all.is_some() {
             drop((received, all));
-            self.is_gone.store(true, Release);
+            self.is_dropped.store(true, Release);
         }
     }
 
-    /// Sends the message that makes the peer's handler drop its end.
-    fn say(&self, word: KBox<Buffer>) -> Result {
-        match &*self.belongings.lock() {
-            Some(all) => Ok(all.connection.endpoint.send(word, SIZE)?),
-            // This end is dropped, and the disconnect makes the peer's handler run.
+    /// Sends the message at which the handler of the peer drops its end.
+    fn send(&self, message: KBox<Buffer>) -> Result {
+        match &*self.objects.lock() {
+            Some(all) => Ok(all.connection.endpoint.send(message, SIZE)?),
+            // This end is already dropped: the disconnect calls the handler of the peer.
             None => Ok(()),
         }
     }
 
     fn wait(&self) -> Result {
         for _ in 0..30_000 {
-            if self.is_gone.load(Acquire) {
+            if self.is_dropped.load(Acquire) {
                 return Ok(());
             }
             fsleep(Delta::from_millis(1));
@@ -165,8 +165,8 @@ impl End {
     }
 }
 
-/// Connects an endpoint and stores all objects of its end where its handler finds them.
-fn keep(
+/// Connects an endpoint and stores the objects of its end, which its handler drops.
+fn store_objects(
     here: ProcessContext,
     opened: Unconnected,
     listening: Option<(Listener, Arc<EventQueue>)>,
@@ -179,8 +179,8 @@ fn keep(
     }
     let end = Arc::pin_init(
         pin_init!(End {
-            belongings <- new_spinlock_irq!(None, "drop_rs"),
-            is_gone: AtomicFlag::new(false),
+            objects <- new_spinlock_irq!(None, "drop_rs"),
+            is_dropped: AtomicFlag::new(false),
         }),
         GFP_KERNEL,
     )?;
@@ -192,7 +192,7 @@ fn keep(
         }
     })?;
     let buffer = Buffer::new(here, SIZE, 0)?;
-    let belongings = Belongings {
+    let objects = EndObjects {
         connection,
         _calls: calls,
         _lent: RemoteBuffer::new(here, &domain, buffer, RemoteAccess::ReadWrite)?,
@@ -200,36 +200,36 @@ fn keep(
         _counter: domain.counter(here, &cntr::Attr::default())?,
         _listening: listening,
     };
-    let belongings = KBox::new(belongings, GFP_KERNEL)?;
-    *end.belongings.lock() = Some(belongings);
+    let objects = KBox::new(objects, GFP_KERNEL)?;
+    *end.objects.lock() = Some(objects);
     Ok(end)
 }
 
 /// Opens a connection and makes both ends drop their objects.
-fn run(here: ProcessContext, place: (u32, u16)) -> Result {
-    let list = getinfo::find_msg(here, place, true, FI_MSG | FI_RMA)?;
+fn run(here: ProcessContext, address: (u32, u16)) -> Result {
+    let list = getinfo::find_msg(here, address, true, FI_MSG | FI_RMA)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Drops>(here, info)?;
     let events = fabric.event_queue(here, eq::Attr::default())?;
     let listener = Listener::new(here, &fabric, info, Source(0), &events)?;
 
-    let place_of_client = Arc::pin_init(new_mutex!(None::<Result<Arc<End>>>), GFP_KERNEL)?;
-    let found = place_of_client.clone();
+    let client_slot = Arc::pin_init(new_mutex!(None::<Result<Arc<End>>>), GFP_KERNEL)?;
+    let slot = client_slot.clone();
     let thread = Thread::spawn(here, c"drop_rs", move |here| {
-        let end = client(here, place);
-        *found.lock() = Some(end);
+        let end = client(here, address);
+        *slot.lock() = Some(end);
     })?;
     let mut budget = Budget::from_millis(10_000);
     let mut request = events.next(here, &mut budget)?;
     let mut info = request.take_info().ok_or(Errno::EOTHER)?;
     let opened = Connection::open(here, &fabric, &mut info, 4)?;
     drop(fabric);
-    let server = keep(here, opened, Some((listener, events)), |opened| {
+    let server = store_objects(here, opened, Some((listener, events)), |opened| {
         opened.accept(here, &[])
     })?;
     let mut client = None;
     for _ in 0..10_000 {
-        client = place_of_client.lock().take();
+        client = client_slot.lock().take();
         if client.is_some() {
             break;
         }
@@ -238,21 +238,21 @@ fn run(here: ProcessContext, place: (u32, u16)) -> Result {
     drop(thread);
     let client = client.ok_or(Errno::ETIMEDOUT)??;
 
-    let words = [Buffer::new(here, SIZE, 0)?, Buffer::new(here, SIZE, 0)?];
+    let messages = [Buffer::new(here, SIZE, 0)?, Buffer::new(here, SIZE, 0)?];
     let ends = [&server, &client];
-    for (end, word) in ends.into_iter().zip(words) {
-        end.say(word)?;
+    for (end, message) in ends.into_iter().zip(messages) {
+        end.send(message)?;
     }
     server.wait()?;
     client.wait()
 }
 
-fn client(here: ProcessContext, place: (u32, u16)) -> Result<Arc<End>> {
-    let mut list = getinfo::find_msg(here, place, false, FI_MSG | FI_RMA)?;
+fn client(here: ProcessContext, address: (u32, u16)) -> Result<Arc<End>> {
+    let mut list = getinfo::find_msg(here, address, false, FI_MSG | FI_RMA)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Drops>(here, info)?;
     let opened = Connection::open(here, &fabric, info, 4)?;
-    keep(here, opened, None, |opened| {
+    store_objects(here, opened, None, |opened| {
         Ok(opened.connect(here, &[])?.0)
     })
 }

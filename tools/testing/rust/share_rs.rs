@@ -96,11 +96,11 @@ struct Share {}
 
 impl kernel::Module for Share {
     fn init(_module: &'static ThisModule) -> kernel::error::Result<Self> {
-        let place = (
+        let address = (
             param_value(&module_parameters::addr),
             param_value(&module_parameters::port),
         );
-        run(in_process()?, place)?;
+        run(in_process()?, address)?;
         pr_info!("all is shared\n");
         Ok(Self {})
     }
@@ -192,13 +192,13 @@ impl Server {
 /// Connects a client in a new thread while the calling thread accepts the connection.
 fn connect(
     here: ProcessContext,
-    place: (u32, u16),
+    address: (u32, u16),
     accept: impl FnOnce() -> Result<Endpoint>,
 ) -> Result<(Connection, Endpoint)> {
     let slot = Arc::pin_init(new_mutex!(None::<Result<Connection>>), GFP_KERNEL)?;
     let found = slot.clone();
     let thread = Thread::spawn(here, c"share_rs", move |here| {
-        let end = client(here, place);
+        let end = client(here, address);
         *found.lock() = Some(end);
     })?;
     let endpoint = accept()?;
@@ -214,8 +214,8 @@ fn connect(
     Ok((end.ok_or(Errno::ETIMEDOUT)??, endpoint))
 }
 
-fn client(here: ProcessContext, place: (u32, u16)) -> Result<Connection> {
-    let mut list = find(here, place, false, 0)?;
+fn client(here: ProcessContext, address: (u32, u16)) -> Result<Connection> {
+    let mut list = find(here, address, false, 0)?;
     let info = list.first_mut().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Share>(here, info)?;
     let opened = Connection::open(here, &fabric, info, 1)?;
@@ -230,8 +230,8 @@ fn send(here: ProcessContext, from: &Connection, byte: u8) -> Result {
     from.transmits.wait(here, &mut budget())?.result.map(drop)
 }
 
-fn run(here: ProcessContext, place: (u32, u16)) -> Result {
-    let list = find(here, place, true, abi::FI_SHARED_CONTEXT)?;
+fn run(here: ProcessContext, address: (u32, u16)) -> Result {
+    let list = find(here, address, true, abi::FI_SHARED_CONTEXT)?;
     let info = list.first().ok_or(Errno::ENODATA)?;
     let fabric = kofi::fabric::<Share>(here, info)?;
     let domain = fabric.domain(here, info)?;
@@ -257,8 +257,8 @@ fn run(here: ProcessContext, place: (u32, u16)) -> Result {
     let _listener = Listener::new(here, &fabric, info, LISTENER, &server.events)?;
     let mut others = KVec::with_capacity(CLIENTS, GFP_KERNEL)?;
     for number in 1..=CLIENTS as u16 {
-        let place = (place.0, place.1.wrapping_add(number));
-        let list = find(here, place, true, abi::FI_SHARED_CONTEXT)?;
+        let address = (address.0, address.1.wrapping_add(number));
+        let list = find(here, address, true, abi::FI_SHARED_CONTEXT)?;
         let info = list.first().ok_or(Errno::ENODATA)?;
         let events = fabric.event_queue(here, eq::Attr::default())?;
         let other = Listener::new(here, &fabric, info, LISTENER, &events)?;
@@ -270,7 +270,7 @@ fn run(here: ProcessContext, place: (u32, u16)) -> Result {
         let source = Source(number);
         let other = others.pop();
         let accept = || server.accept(here, source, &receives, other);
-        let (client, endpoint) = connect(here, place, accept)?;
+        let (client, endpoint) = connect(here, address, accept)?;
         clients.push(client, GFP_KERNEL)?;
         endpoints.push(endpoint, GFP_KERNEL)?;
     }
