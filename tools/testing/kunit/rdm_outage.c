@@ -142,7 +142,7 @@ static void rdm_04_sends_fail_during_an_outage_and_work_after_it(struct kunit *t
 	KUNIT_EXPECT_NE(test, FI_EIO, err);
 	kunit_info(test, "a new connection fails after %lld ms: %s\n",
 		   ktime_ms_delta(ktime_get(), start), fi_strerror(err));
-	pr_info("kofi_kunit: nobody is heard\n");
+	pr_info("kofi_kunit: a second connection failed\n");
 	send_until_success(test, ends);
 }
 

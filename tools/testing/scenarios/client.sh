@@ -99,7 +99,7 @@ check server_prints_totals grep -q "clients, [0-9]* messages, .* 0 damaged" /run
 if has_module kofi_kunit; then
 	serve 7491
 	load kofi_kunit addr="$ADDRESS" test_server=7491 || fail "kofi_kunit.ko does not load"
-	run_suites kofi_stranger
+	run_suites kofi_perf_server
 	unload kofi_kunit
 	check server_works_after_invalid_clients eval 'printed pingpong $ADDRESS -p 7491 -n 20 --verify | grep -q "^ *64  *20 "'
 	kill -INT $server

@@ -38,12 +38,12 @@ static struct connect_data connect_data_of(u8 kind)
 }
 
 /*
- * Posts receives for the answers, and connects with len bytes of data. Sets errnum
+ * Posts receives for the replies, and connects with len bytes of data. Sets errnum
  * to 0, or to the fabric errno of the failure. If the server rejects, checks the
  * reject data, which siw may lose.
  */
 static struct fid_ep *connect_client(struct kunit *test, struct kofi_fabric_fx *fx,
-				     const void *data, size_t len, u8 *answer,
+				     const void *data, size_t len, u8 *reply,
 				     int *errnum)
 {
 	struct fi_eq_err_entry error = {};
@@ -59,7 +59,7 @@ static struct fid_ep *connect_client(struct kunit *test, struct kofi_fabric_fx *
 		.sin_addr.s_addr = in_aton(fx_addr),
 	};
 	for (int i = 0; i < WINDOW; i++)
-		KUNIT_ASSERT_EQ(test, 0, fi_recv(ep, answer, LEN, NULL, 0,
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(ep, reply, LEN, NULL, 0,
 						 NULL));
 	KUNIT_ASSERT_EQ(test, 0, fi_connect(ep, &to, data, len));
 	if (fi_eq_sread(fx->eq, &what, &event, sizeof(event), FX_WAIT_MS, 0) > 0)
@@ -85,11 +85,11 @@ static struct kofi_fabric_fx *open_fx(struct kunit *test)
 
 static void perf_server_rejects_invalid_connect_data(struct kunit *test)
 {
-	struct connect_data good = connect_data_of(STREAM), invalid[] = {
-		good, good, good, good, good, good,
+	struct connect_data valid = connect_data_of(STREAM), invalid[] = {
+		valid, valid, valid, valid, valid, valid,
 	};
 	struct kofi_fabric_fx *fx = open_fx(test);
-	u8 *answer = tr_buffer(test, LEN);
+	u8 *reply = tr_buffer(test, LEN);
 	int errnum;
 
 	invalid[0].magic[0] = 'K';
@@ -99,13 +99,13 @@ static void perf_server_rejects_invalid_connect_data(struct kunit *test)
 	invalid[4].length = cpu_to_be32(1 << 30);
 	invalid[5].zero = 1;
 	for (int i = 0; i < ARRAY_SIZE(invalid); i++) {
-		connect_client(test, fx, &invalid[i], sizeof(invalid[i]), answer,
+		connect_client(test, fx, &invalid[i], sizeof(invalid[i]), reply,
 			       &errnum);
 		KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
 	}
-	connect_client(test, fx, &good, sizeof(good) - 1, answer, &errnum);
+	connect_client(test, fx, &valid, sizeof(valid) - 1, reply, &errnum);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
-	connect_client(test, fx, NULL, 0, answer, &errnum);
+	connect_client(test, fx, NULL, 0, reply, &errnum);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
 }
 
@@ -128,12 +128,12 @@ static void perf_server_counts_invalid_messages(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
 	struct connect_data connect_data = connect_data_of(STREAM);
-	u8 *message = tr_buffer(test, LEN), *answer = tr_buffer(test, LEN);
+	u8 *message = tr_buffer(test, LEN), *reply = tr_buffer(test, LEN);
 	struct fi_cq_tagged_entry done;
 	struct fid_ep *ep;
 	int errnum;
 
-	ep = connect_client(test, fx, &connect_data, sizeof(connect_data), answer, &errnum);
+	ep = connect_client(test, fx, &connect_data, sizeof(connect_data), reply, &errnum);
 	KUNIT_ASSERT_EQ(test, 0, errnum);
 	/* The first message is valid. */
 	for (int at = 0; at < LEN; at++)
@@ -148,13 +148,13 @@ static void perf_server_counts_invalid_messages(struct kunit *test)
 						     FX_WAIT_MS));
 	} while (!(done.flags & FI_RECV));
 	KUNIT_EXPECT_EQ(test, sizeof(__be64), done.len);
-	KUNIT_EXPECT_EQ(test, 2, be64_to_cpup((__be64 *)answer));
+	KUNIT_EXPECT_EQ(test, 2, be64_to_cpup((__be64 *)reply));
 }
 
 /* Clients that connect and send nothing do not delay other clients. */
 static void perf_server_is_not_delayed_by_silent_clients(struct kunit *test)
 {
-	u8 *message = tr_buffer(test, LEN), *answer = tr_buffer(test, LEN);
+	u8 *message = tr_buffer(test, LEN), *reply = tr_buffer(test, LEN);
 	struct kofi_fabric_fx *fx = open_fx(test);
 	struct fi_cq_tagged_entry done;
 	struct connect_data connect_data;
@@ -163,11 +163,11 @@ static void perf_server_is_not_delayed_by_silent_clients(struct kunit *test)
 
 	for (u8 kind = PINGPONG; kind <= STREAM; kind++) {
 		connect_data = connect_data_of(kind);
-		connect_client(test, fx, &connect_data, sizeof(connect_data), answer, &errnum);
+		connect_client(test, fx, &connect_data, sizeof(connect_data), reply, &errnum);
 		KUNIT_ASSERT_EQ(test, 0, errnum);
 	}
 	connect_data = connect_data_of(PINGPONG);
-	ep = connect_client(test, fx, &connect_data, sizeof(connect_data), answer, &errnum);
+	ep = connect_client(test, fx, &connect_data, sizeof(connect_data), reply, &errnum);
 	KUNIT_ASSERT_EQ(test, 0, errnum);
 	for (int at = 0; at < LEN; at++)
 		message[at] = at;
@@ -177,14 +177,14 @@ static void perf_server_is_not_delayed_by_silent_clients(struct kunit *test)
 						     FX_WAIT_MS));
 	} while (!(done.flags & FI_RECV));
 	KUNIT_EXPECT_EQ(test, LEN, done.len);
-	KUNIT_EXPECT_MEMEQ(test, message, answer, LEN);
+	KUNIT_EXPECT_MEMEQ(test, message, reply, LEN);
 }
 
 /* A message that is too long ends its connection; other clients can still connect. */
 static void perf_server_survives_a_message_that_is_too_long(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
-	u8 *answer = tr_buffer(test, LEN);
+	u8 *reply = tr_buffer(test, LEN);
 	struct fx_cm_event event;
 	struct fid_ep *ep;
 	int errnum;
@@ -192,7 +192,7 @@ static void perf_server_survives_a_message_that_is_too_long(struct kunit *test)
 	for (u8 kind = PINGPONG; kind <= STREAM; kind++) {
 		struct connect_data connect_data = connect_data_of(kind);
 
-		ep = connect_client(test, fx, &connect_data, sizeof(connect_data), answer, &errnum);
+		ep = connect_client(test, fx, &connect_data, sizeof(connect_data), reply, &errnum);
 		KUNIT_ASSERT_EQ(test, 0, errnum);
 		KUNIT_ASSERT_EQ(test, 0, fi_send(ep, tr_buffer(test, 2 * LEN),
 						 2 * LEN, NULL, 0, NULL));
@@ -210,7 +210,7 @@ static struct kunit_case cases[] = {
 };
 
 static struct kunit_suite suite = {
-	.name = "kofi_stranger",
+	.name = "kofi_perf_server",
 	.test_cases = cases,
 };
 
