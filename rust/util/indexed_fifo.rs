@@ -100,7 +100,9 @@ impl<T: HasLinks<N>, const N: usize> IndexedFifo<T, N> {
     ///
     /// -FI_ENOMEM.
     pub(crate) fn reserve(&mut self, groups: usize) -> Result {
-        self.tables.iter_mut().try_for_each(|table| table.reserve(groups))
+        self.tables
+            .iter_mut()
+            .try_for_each(|table| table.reserve(groups))
     }
 
     /// Returns whether the queue is empty.

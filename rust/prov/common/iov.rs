@@ -31,7 +31,7 @@ pub(crate) enum AddrCheck {
     Kernel,
     /// Memory that any thread or device can access until the operation completes.
     Device,
-    /// None: registered regions contain the memory, and were checked when they were registered.
+    /// No check: registered regions contain the memory, and were checked when they were registered.
     Registered,
 }
 

@@ -7,7 +7,7 @@
 //! queue has been found empty, so progress does not depend on readers. Completions are polled and dispatched in
 //! batches under `EpCore::inner`, which keeps their order.
 //!
-//! That is so for the first ring. Other [rings](super::ring) that have something are polled with it.
+//! The queue here is that of the first ring. Other [rings](super::ring) that have completions are polled with it.
 //!
 //! While readers keep polling, the handler is not armed for each completion, because a call would cost more than the
 //! rest of a short message. It runs every [`POLL_INTERVAL`] until no reader has polled in between.
