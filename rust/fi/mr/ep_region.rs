@@ -186,8 +186,11 @@ impl EpRegion {
             Self::recycle(this);
             return Ok(());
         };
+        // An object of no class: further calls of the consumer fail.
+        let class = mem::take(&mut this.fid.fid.fclass);
         let closed = endpoint.core().close_region(this);
         closed.map_err(|mut refused| {
+            refused.region.fid.fid.fclass = class;
             refused.region.endpoint = Some(endpoint);
             refused
         })
@@ -196,7 +199,6 @@ impl EpRegion {
     /// Unmaps the region, which no peer can access, and puts it back into its pool. Any context.
     pub(crate) fn recycle(mut this: ListBox<Self>) {
         this.core.unmap();
-        // An object of no class: calls of a consumer that has closed it fail.
         this.fid.fid.fclass = 0;
         if let Some(domain) = this.domain.take() {
             domain.regions().put(this);

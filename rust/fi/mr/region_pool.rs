@@ -117,7 +117,9 @@ pub(in crate::fi) struct RegionReservation {
 }
 
 impl RegionReservation {
-    /// Reserves `count` regions of `pages` pages in `domain`; none if `count` is 0. May sleep.
+    /// Reserves regions of `pages` pages in `domain` for an endpoint that can have `count` regions bound; none if
+    /// that is 0. As many again are for regions that are mapped and not bound: these do not wait for the end of
+    /// others. May sleep.
     ///
     /// # Errors
     ///
@@ -129,6 +131,7 @@ impl RegionReservation {
         if count == 0 {
             return Ok(None);
         }
+        let count = 2 * count;
         let held = ChildRef::new(domain)?;
         domain.regions().reserve(&**domain.core(), count, pages)?;
         Ok(Some(Self {

@@ -117,7 +117,8 @@ pub(super) fn lower_hints(info: Option<&Info>) -> Result<KBox<Info>> {
     hints.set_addresses(info.addr_format(), local.as_ref(), peer.as_ref())?;
     let mr_mode = info.domain().map_or(0, |domain| domain.mr_mode);
     hints.set_domain(&fi_domain_attr {
-        mr_mode,
+        // Regions of datagram endpoints are those of the domain.
+        mr_mode: mr_mode & !abi::FI_MR_ENDPOINT,
         ..pin_init::zeroed()
     })?;
     if let Some(name) = info.domain_name() {

@@ -23,6 +23,10 @@ static void mr_02_ep_mode_is_given_on_request_only(struct kunit *test)
 	hints->domain_attr->mr_mode = ME_MODE | FI_MR_LOCAL;
 	info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
 	KUNIT_EXPECT_EQ(test, with, info->domain_attr->mr_mode);
+	hints->ep_attr->type = FI_EP_RDM;
+	info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	KUNIT_EXPECT_EQ(test, ME_MODE & ~FI_MR_ENDPOINT,
+			info->domain_attr->mr_mode);
 }
 
 /* The peer has access from fi_mr_enable() until the region is closed. */
@@ -112,9 +116,9 @@ static void mr_01_empty_pools_are_eagain(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, PAGE_SIZE);
 	struct kofi_pair *pair = me_pair(test, 2, 1);
-	struct fid_mr *mr[4], *more;
+	struct fid_mr *mr[8], *more;
 
-	/* Each of the two endpoints has two regions. */
+	/* Two for each region that one of the endpoints can have bound. */
 	for (int i = 0; i < ARRAY_SIZE(mr); i++)
 		KUNIT_ASSERT_EQ(test, 0, me_map(pair->domain, far, 64, RMA_BOTH,
 						&mr[i], NULL));
@@ -139,21 +143,29 @@ static void mr_01_a_full_queue_is_eagain(struct kunit *test)
 	u8 *far = tr_buffer(test, PAGE_SIZE);
 	struct kofi_pair *pair = me_pair_with(test, (struct fx_pair_opts){
 		.mr_pool = 64, .tx_size = 8 });
-	struct fid_mr *mr[32];
-	int made, ret = 0, closed = 0;
+	struct fid *ep = &pair->ep[1]->fid;
+	int ret = 0, closed = 0;
+	bool enabled = false;
+	struct fid_mr *mr;
 
 	/* Unread entries keep their slots. */
-	for (made = 0; made < ARRAY_SIZE(mr) && !ret; made++) {
-		mr[made] = me_open(test, pair, far, 64, RMA_BOTH, FI_COMPLETION,
-				   NULL);
-		ret = fi_close(&mr[made]->fid);
+	while (!ret && closed < 32) {
+		KUNIT_ASSERT_EQ(test, 0, me_map(pair->domain, far, 64, RMA_BOTH,
+						&mr, NULL));
+		KUNIT_ASSERT_EQ(test, 0, fi_mr_bind(mr, ep, FI_COMPLETION));
+		ret = fi_mr_enable(mr);
+		enabled = !ret;
+		ret = ret ?: fi_close(&mr->fid);
 		closed += !ret;
 	}
-	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, ret);
+	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
 	KUNIT_EXPECT_GE(test, 8, closed);
 	while (closed--)
 		me_expect_end(test, pair, NULL);
-	me_close(test, mr[made - 1]);
+	/* The refused call can be repeated. */
+	if (!enabled)
+		KUNIT_EXPECT_EQ(test, 0, retry_while_eagain(fi_mr_enable(mr)));
+	me_close(test, mr);
 	me_expect_end(test, pair, NULL);
 }
 
@@ -279,7 +291,7 @@ static void mr_06_lost_connections_end_regions(struct kunit *test)
 	u8 *far = tr_buffer(test, LEN);
 	struct kofi_pair *pair = me_pair(test, 16, 0);
 	struct fi_cq_err_entry error = {};
-	struct fid_mr *mr[16];
+	struct fid_mr *mr[64];
 
 	for (int i = 0; i < 16; i++)
 		mr[i] = me_open(test, pair, far, LEN, RMA_BOTH,
@@ -308,11 +320,11 @@ static void mr_06_lost_connections_end_regions(struct kunit *test)
 	for (int i = 12; i < 16; i++)
 		KUNIT_EXPECT_EQ(test, 0, fi_close(&mr[i]->fid));
 	fx_close(test, &pair->ep[1]->fid);
-	/* The regions are free again. */
-	for (int i = 0; i < 16; i++)
+	/* All regions of the domain are free again. */
+	for (int i = 0; i < 64; i++)
 		KUNIT_ASSERT_EQ(test, 0, me_map(pair->domain, far, LEN,
 						RMA_BOTH, &mr[i], NULL));
-	for (int i = 0; i < 16; i++)
+	for (int i = 0; i < 64; i++)
 		KUNIT_EXPECT_EQ(test, 0, fi_close(&mr[i]->fid));
 }
 

@@ -69,7 +69,8 @@ static void mr_01_handlers_register_and_close_regions(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, PARALLEL * LEN);
 	struct cycles *all = (void *)tr_buffer(test, sizeof(*all));
-	struct kofi_pair *pair = me_pair(test, 1, 0);
+	struct kofi_pair *pair = me_pair_with(test, (struct fx_pair_opts){
+		.mr_pool = 1, .threading = FI_THREAD_SAFE });
 	struct kofi_fabric_fx fx = {
 		.info = pair->info, .fabric = pair->fabric,
 		.domain = pair->domain, .eq = pair->eq, .cq = pair->cq[0],

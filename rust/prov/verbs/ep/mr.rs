@@ -121,6 +121,14 @@ impl Endpoint {
     pub(super) fn bind_pooled(&self, core: &mut dyn RegionCore, reports: bool) -> Result<u64> {
         let pool = self.regions.pool.as_ref().ok_or(Errno::EOPBADSTATE)?;
         let region = Region::from_core(core).ok_or(Errno::EINVAL)?;
+        match region.bind(pool, &self.pd, reports) {
+            Err(Errno::EAGAIN) => {}
+            bound => return bound,
+        }
+        // Invalidations may have completed that no reader has polled yet.
+        if let Some(cq) = self.sq.cq_for_data_call() {
+            cq.retire_silent();
+        }
         region.bind(pool, &self.pd, reports)
     }
 
