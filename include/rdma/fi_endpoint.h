@@ -779,7 +779,9 @@ static inline ssize_t fi_sendv(struct fid_ep *ep, const struct kvec *iov,
  * @msg: the message
  * @flags: replace the default flags: FI_COMPLETION, FI_MORE, FI_INJECT,
  *	FI_REMOTE_CQ_DATA, FI_FENCE, FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
- *	FI_DELIVERY_COMPLETE, FI_REMOTE_SIGNAL, FI_BVEC, FI_SGL
+ *	FI_DELIVERY_COMPLETE, FI_REMOTE_SIGNAL, FI_BVEC, FI_SGL; on connected
+ *	endpoints of devices FI_REMOTE_INVALIDATE of rdma/fi_ext.h, without FI_INJECT
+ *	and FI_REMOTE_CQ_DATA: the data of the message is the key
  *
  * With FI_INJECT the caller may reuse the buffer when the call returns. The flag
  * does not suppress the completion entry of a success; only the inject calls do.

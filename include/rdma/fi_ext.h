@@ -588,6 +588,13 @@ enum {
  * FI_REGION	completion entry about the region whose context is op_context
  */
 #define FI_SGL_DMA	(1ULL << 34)
+/*
+ * FI_REMOTE_INVALIDATE	flag of fi_sendmsg() on connected endpoints: when the message
+ *			arrives, the peer's key in @data of the message is invalid.
+ *			In a completion entry of a receive: the message has invalidated
+ *			the key in @data of the entry
+ */
+#define FI_REMOTE_INVALIDATE	(1ULL << 35)
 #define FI_REGION	(1ULL << 37)
 
 #ifdef CONFIG_64BIT

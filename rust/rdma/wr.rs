@@ -204,6 +204,15 @@ impl<'a> SendWr<'a> {
             .with_imm(bindings::ib_wr_opcode_IB_WR_RDMA_WRITE_WITH_IMM, imm)
     }
 
+    /// Creates a send that also invalidates the peer's key `rkey`.
+    pub(crate) fn send_with_inv(wr_id: u64, sges: &'a [Sge], rkey: u32, flags: SendFlags) -> Self {
+        let mut wr = Self::new(wr_id, sges, WrOp::Send, flags);
+        // INVARIANT: `send` is the member of the opcode.
+        wr.raw.send.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
+        wr.raw.send.ex.invalidate_rkey = rkey;
+        wr
+    }
+
     /// Creates a registration of `mr` with its access rights.
     pub(crate) fn reg_mr(wr_id: u64, mr: &'a FastMr, flags: SendFlags) -> Self {
         let mut wr = Self::new(wr_id, &[], WrOp::Send, flags);

@@ -380,7 +380,7 @@ impl provider::Endpoint for Endpoint {
             .as_ref()
             .map(|srx| self.srx_from_provider(srx))
             .transpose()?;
-        self.regions.enable(&self.pd)?;
+        self.regions.enable(&self.pd, &self.rq)?;
         let (qp, inject_bufs) = self.create_qp(&tx_cq, &rx_cq, srx.as_deref())?;
         // The port may turn out to be another one; see `start_connect`.
         qp.init(1, self.attrs.access)?;

@@ -96,14 +96,16 @@ impl Region {
             pool.put(mr);
             return Err(error.into());
         }
-        let key = mr.rkey().into();
+        let key = mr.rkey();
+        // A message may have invalidated the same key when it was in use last.
+        let _ = pool.take_invalidated(key);
         self.bound = Some(BoundMr {
             mr,
             pool: pool.clone(),
             is_enabled: false,
             reports,
         });
-        Ok(key)
+        Ok(key.into())
     }
 
     /// Returns the region of the device.

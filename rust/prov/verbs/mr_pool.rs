@@ -11,10 +11,16 @@ use super::{
 };
 use crate::{
     fi::mr::ep_region::EpRegion,
-    rdma::mr::FastMr,
-    util::owned_list::{
-        BoxList,
-        ListBox, //
+    rdma::mr::{
+        FastMr,
+        KEY_VARIANT, //
+    },
+    util::{
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
+        sort::sort_by_key, //
     }, //
 };
 
@@ -26,11 +32,28 @@ struct PoolState {
     unended: BoxList<EpRegion>,
 }
 
+/// The key of a region that a message has invalidated, if there is one.
+struct InvalidatedKey {
+    /// Key of the region without the bits that change.
+    region: u32,
+    /// The key plus one; 0 for none.
+    key: Atomic<u64>,
+}
+
+impl InvalidatedKey {
+    /// Returns the value of `key` for a key.
+    fn mark(key: u32) -> u64 {
+        u64::from(key) + 1
+    }
+}
+
 /// The regions of one endpoint.
 #[pin_data]
 pub(super) struct MrPool {
     /// Maximum number of pages of a region.
     pub(super) max_pages: u32,
+    /// Keys that messages have invalidated, sorted by the part of the key that a region always has.
+    invalidated: KVec<InvalidatedKey>,
     #[pin]
     state: FastLockIrq<PoolState>,
 }
@@ -43,15 +66,24 @@ impl MrPool {
     /// -FI_ENOMEM, and the driver's errors.
     pub(super) fn new(pd: &Arc<Pd>, (count, pages): (usize, u32)) -> Result<Arc<Self>> {
         let mut free = KVec::with_capacity(count, GFP_KERNEL)?;
+        let mut invalidated = KVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
-            free.push(FastMr::alloc(pd.clone(), pages)?, GFP_KERNEL)?;
+            let mr = FastMr::alloc(pd.clone(), pages)?;
+            let key = InvalidatedKey {
+                region: mr.rkey() & !KEY_VARIANT,
+                key: Atomic::new(0),
+            };
+            invalidated.push(key, GFP_KERNEL)?;
+            free.push(mr, GFP_KERNEL)?;
         }
+        sort_by_key(&mut invalidated, |key| key.region);
         let state = PoolState {
             free,
             unended: BoxList::new(),
         };
         pin_arc(pin_init!(Self {
             max_pages: pages,
+            invalidated,
             state <- FastLockIrq::new(state, c"kofi::verbs::MrPool", static_lock_class!()),
         }))
     }
@@ -59,6 +91,28 @@ impl MrPool {
     /// Takes a free region; -FI_EAGAIN if there is none. Any context.
     pub(super) fn take(&self) -> Result<FastMr> {
         self.state.lock().free.pop().ok_or(Errno::EAGAIN)
+    }
+
+    fn invalidated(&self, key: u32) -> Option<&InvalidatedKey> {
+        let region = key & !KEY_VARIANT;
+        let at = self
+            .invalidated
+            .binary_search_by_key(&region, |key| key.region);
+        self.invalidated.get(at.ok()?)
+    }
+
+    /// Records that a message has invalidated a key; returns false if it is of no region of the pool. Any context.
+    pub(super) fn set_invalidated(&self, key: u32) -> bool {
+        let found = self.invalidated(key);
+        found
+            .map(|found| found.key.store(InvalidatedKey::mark(key), Release))
+            .is_some()
+    }
+
+    /// Forgets, and returns, whether a message has invalidated a key. Any context.
+    pub(super) fn take_invalidated(&self, key: u32) -> bool {
+        let found = self.invalidated(key);
+        found.is_some_and(|found| found.key.xchg(0, Full) == InvalidatedKey::mark(key))
     }
 
     /// Puts a region back, whose key is not valid. Any context.

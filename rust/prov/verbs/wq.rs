@@ -29,6 +29,7 @@ use super::{
         CasAtomicTable, //
     },
     ep::siw_quirk,
+    mr_pool::MrPool,
     prelude::*,
     srx::SrxAttachment,
     wr_ring::{
@@ -190,6 +191,8 @@ pub(super) struct WorkQueue {
     pd: Arc<Pd>,
     /// Number of the queue pair, once there is one.
     qp_num: Atomic<u32>,
+    /// Regions of the endpoint, whose keys a message to this queue may invalidate.
+    mr_pool: SetOnce<Arc<MrPool>>,
     /// Attachment to a shared receive context, if the endpoint uses one.
     srx_attachment: SetOnce<SrxAttachment>,
     /// Set by the first `set_fast_path(true)`, which removes the second bar of [`Self::new`].
@@ -249,6 +252,7 @@ impl WorkQueue {
                 },
                 pd: pd.clone(),
                 qp_num: Atomic::new(0),
+                mr_pool: SetOnce::new(),
                 srx_attachment: SetOnce::new(),
                 fast_path_was_enabled: AtomicFlag::new(false),
                 inline_size: Atomic::new(0),

@@ -76,16 +76,24 @@ impl Wc {
         unsafe { (*self.0.as_ptr()).byte_len }
     }
 
-    /// Returns whether there is immediate data; valid only for a successful receive.
+    /// Returns whether there is immediate data or an invalidated key; valid only for a successful receive.
     #[inline]
     pub(crate) fn has_imm(&self) -> bool {
-        let flag = bindings::ib_wc_flags_IB_WC_WITH_IMM as c_int;
-        // SAFETY: By the invariant a successful receive has its flags; in other completions any
-        // value is possible.
-        unsafe { (*self.0.as_ptr()).wc_flags & flag != 0 }
+        self.has_flag(
+            bindings::ib_wc_flags_IB_WC_WITH_IMM | bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE,
+        )
     }
 
-    /// Returns the immediate data of a successful receive, in host byte order.
+    /// Returns whether one of the flags is set; valid only for a successful receive.
+    #[inline]
+    fn has_flag(&self, flags: bindings::ib_wc_flags) -> bool {
+        // SAFETY: By the invariant a successful receive has its flags; in other completions any
+        // value is possible.
+        unsafe { (*self.0.as_ptr()).wc_flags & flags as c_int != 0 }
+    }
+
+    /// Returns the immediate data of a successful receive, in host byte order, or the key that its message has
+    /// invalidated.
     #[inline]
     pub(crate) fn imm_data(&self) -> ImmData {
         if !self.is_success() {
@@ -99,6 +107,10 @@ impl Wc {
         };
         if !self.has_imm() {
             return ImmData::None;
+        }
+        if self.has_flag(bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE) {
+            // SAFETY: As below.
+            return ImmData::Invalidated(unsafe { (*self.0.as_ptr()).ex.invalidate_rkey });
         }
         // SAFETY: By the invariant a successful receive has the fields that its flags name.
         let data = u32::from_be(unsafe { (*self.0.as_ptr()).ex.imm_data });
@@ -118,6 +130,8 @@ pub(crate) enum ImmData {
     Send(u32),
     /// Immediate data of a write, which has not touched the receive's memory.
     Write(u32),
+    /// Key that a message has invalidated, in place of immediate data.
+    Invalidated(u32),
 }
 
 /// Status of a work request: an `enum ib_wc_status`.

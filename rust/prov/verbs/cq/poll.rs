@@ -270,12 +270,18 @@ impl CqState {
     unsafe fn resolve_wc(&mut self, at: usize) -> Option<PolledWc> {
         let wc = self.batch.completions().get(at)?;
         let (polled, qp) = (PolledWc::new(wc), wc.qp());
-        match polled.owner() {
+        let resolved = match polled.owner() {
             WrOwner::Wq => Some(polled),
             WrOwner::Cas(cell) => self.resolve_cas_wc(polled, cell),
             // SAFETY: By this function's safety requirement.
             WrOwner::Srx(slot) => unsafe { self.resolve_srx_wc(polled, slot, qp) },
+        };
+        if let ImmData::Invalidated(key) = polled.imm {
+            if let Some(wq) = resolved.as_ref().and_then(|wc| self.wq(wc)) {
+                wq.set_remotely_invalidated(key);
+            }
         }
+        resolved
     }
 
     /// Fails the operation of the work request `wr_id` that the device did not take. Adds the
@@ -651,6 +657,10 @@ fn set_imm_data(completion: &mut Completion, imm: ImmData) {
         ImmData::Send(data) => {
             completion.flags |= FI_REMOTE_CQ_DATA;
             completion.data = data.into();
+        }
+        ImmData::Invalidated(key) => {
+            completion.flags |= FI_REMOTE_INVALIDATE;
+            completion.data = key.into();
         }
         ImmData::Write(data) => {
             // The write has taken a receive, which may be the last piece of a multi-receive buffer.

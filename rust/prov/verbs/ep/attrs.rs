@@ -99,7 +99,7 @@ impl EpAttrs {
             inject_size: within(inject, info::INJECT_SIZE)?,
             is_iwarp: protocol == Protocol::Iwarp,
             slow_path_flags: !post::FAST_TX_FLAGS | missing,
-            unsupported_flags: !TRANSMIT_FLAGS | missing,
+            unsupported_flags: !(TRANSMIT_FLAGS | FI_REMOTE_INVALIDATE) | missing,
             atomics_errno: atomic::atomics_errno(&device.attributes, info),
             traffic_class: tclass::type_of_service(tclass::of_endpoint(info))?,
             access: access_from_caps(info.caps()),

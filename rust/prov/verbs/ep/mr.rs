@@ -94,16 +94,18 @@ impl EpRegions {
         })
     }
 
-    /// Allocates the pool, once. May sleep.
+    /// Allocates the pool, once, for an endpoint whose receive queue is `rq`. May sleep.
     ///
     /// # Errors
     ///
     /// The errors of [`MrPool::new`].
-    pub(super) fn enable(&self, pd: &Arc<Pd>) -> Result {
+    pub(super) fn enable(&self, pd: &Arc<Pd>, rq: &WorkQueue) -> Result {
         self.is_fixed.store(true, Release);
         let (count, pages) = self.limits();
         if count > 0 && self.pool.as_ref().is_none() {
-            self.pool.populate(MrPool::new(pd, (count, pages as u32))?);
+            let pool = MrPool::new(pd, (count, pages as u32))?;
+            rq.set_mr_pool(&pool);
+            self.pool.populate(pool);
         }
         Ok(())
     }
@@ -164,7 +166,15 @@ impl Endpoint {
             end_region(region, true);
             return Ok(());
         }
-        let (rkey, reports) = (bound.mr.rkey(), bound.reports);
+        let (rkey, mut reports) = (bound.mr.rkey(), bound.reports);
+        if bound.pool.take_invalidated(rkey) {
+            if !self.pd.device().is_siw {
+                end_region(region, true);
+                return Ok(());
+            }
+            // siw does not compare the lower byte of a key: the message may have come before this registration.
+            reports = false;
+        }
         if self.state.check_transmit().is_err() {
             end_region(region, false);
             return Ok(());

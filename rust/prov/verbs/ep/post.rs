@@ -260,7 +260,9 @@ impl Endpoint {
     /// Posts a transmit of a single range of registered memory.
     #[inline(always)]
     fn post_single_sge(&self, request: &TxRequest, sge: &SingleSge) -> Result {
-        let is_inline = !request.is_read && sge.len() <= self.sq.inline_size();
+        // siw takes no inline data in a send that invalidates a key.
+        let is_inline =
+            !request.is_read && request.invalidate.is_none() && sge.len() <= self.sq.inline_size();
         let sges = [sge.build(is_inline, &self.pd)];
         // SAFETY: This is a data call, which does not lock the queue again before `finish`.
         let slot = unsafe { self.sq.reserve(&request.op) }?;
@@ -334,6 +336,8 @@ struct TxRequest {
     op: OpDesc,
     remote: Option<RemoteAddr>,
     imm: Option<u32>,
+    /// Key of the peer that a send invalidates.
+    invalidate: Option<u32>,
     is_read: bool,
     inject: bool,
     flags: SendFlags,
@@ -344,8 +348,9 @@ impl TxRequest {
     ///
     /// # Errors
     ///
-    /// The errors of [`remote_addr`]; -FI_EINVAL for immediate data of more than 32 bits,
-    /// -FI_EBADFLAGS for a read with FI_INJECT or FI_REMOTE_CQ_DATA.
+    /// The errors of [`remote_addr`]; -FI_EINVAL for immediate data of more than 32 bits, -FI_ENOKEY for such a key
+    /// to invalidate, -FI_EBADFLAGS for a read with FI_INJECT or FI_REMOTE_CQ_DATA, and for FI_REMOTE_INVALIDATE
+    /// with one of these or in an RMA operation.
     #[inline(always)]
     fn new(operation: Operation<'_>, message: &Message<'_>, total: usize) -> Result<Self> {
         let (flags, is_read, remote) = match operation {
@@ -372,6 +377,11 @@ impl TxRequest {
         if is_read && (inject || data.is_some()) {
             return Err(Errno::EBADFLAGS);
         }
+        let invalidate = match message.flags & FI_REMOTE_INVALIDATE {
+            0 => None,
+            _ if inject || data.is_some() || remote.is_some() => return Err(Errno::EBADFLAGS),
+            _ => Some(u32::try_from(message.data).map_err(|_| Errno::ENOKEY)?),
+        };
         let mut flags = SendFlags::default();
         if message.flags & FI_FENCE != 0 && !is_read {
             flags |= SendFlag::Fence;
@@ -383,6 +393,7 @@ impl TxRequest {
             op,
             remote,
             imm: data,
+            invalidate,
             is_read,
             inject,
             flags,
@@ -396,14 +407,17 @@ impl TxRequest {
     /// The requirements of [`Qp::post_send`] hold.
     #[inline(always)]
     unsafe fn post(&self, qp: &Qp, wr_id: u64, sges: &[Sge], flags: SendFlags) -> Result {
-        let wr = match (self.remote, self.imm) {
-            (None, None) => SendWr::new(wr_id, sges, WrOp::Send, flags),
-            (None, Some(data)) => SendWr::send_with_imm(wr_id, sges, data, flags),
-            (Some(remote), _) if self.is_read => {
+        let wr = match (self.remote, self.imm, self.invalidate) {
+            (None, None, None) => SendWr::new(wr_id, sges, WrOp::Send, flags),
+            (None, None, Some(rkey)) => SendWr::send_with_inv(wr_id, sges, rkey, flags),
+            (None, Some(data), _) => SendWr::send_with_imm(wr_id, sges, data, flags),
+            (Some(remote), ..) if self.is_read => {
                 SendWr::new(wr_id, sges, WrOp::Read(remote), flags)
             }
-            (Some(remote), None) => SendWr::new(wr_id, sges, WrOp::Write(remote), flags),
-            (Some(remote), Some(data)) => SendWr::write_with_imm(wr_id, sges, remote, data, flags),
+            (Some(remote), None, _) => SendWr::new(wr_id, sges, WrOp::Write(remote), flags),
+            (Some(remote), Some(data), _) => {
+                SendWr::write_with_imm(wr_id, sges, remote, data, flags)
+            }
         };
         // SAFETY: By this function's safety requirement.
         unsafe { qp.post_send(&wr) }.map_err(wc_status::post_errno)

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Slots of invalidations, which own the region until its key has become invalid.
+//! Slots of invalidations, which own the region until its key has become invalid, and invalidations by messages.
 
-use super::super::ep_region::end_region;
+use super::super::{
+    ep_region::end_region,
+    mr_pool::MrPool, //
+};
 use crate::{
     fi::mr::ep_region::EpRegion,
     prov::verbs::prelude::*,
@@ -10,6 +13,20 @@ use crate::{
 };
 
 impl WorkQueue {
+    /// Sets the regions whose keys messages to this receive queue may invalidate.
+    pub(in crate::prov::verbs) fn set_mr_pool(&self, pool: &Arc<MrPool>) {
+        let _ = self.mr_pool.populate(pool.clone());
+    }
+
+    /// Records that a message to this queue has invalidated a key.
+    #[cold]
+    pub(in crate::prov::verbs) fn set_remotely_invalidated(&self, key: u32) {
+        let pool = self.mr_pool.as_ref();
+        if !pool.is_some_and(|pool| pool.set_invalidated(key)) {
+            self.warn("a message has invalidated a key that is none of the endpoint's regions");
+        }
+    }
+
     /// Ends the region of operation `seq`, if that is an invalidation, and makes the slot that of an operation with
     /// the consumer's context.
     ///
