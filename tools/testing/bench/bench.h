@@ -14,6 +14,7 @@
  *	int end_write(struct bench_end *end, void *buf, size_t len);
  *	int end_read(struct bench_end *end, void *buf, size_t len);
  *	int end_fetch_add(struct bench_end *end, void *buf);
+ *	int end_register(struct bench_end *end, unsigned int nth);
  *	void end_select(struct bench_end *end, unsigned int link);
  *	int end_poll(struct bench_end *end);
  *	int end_wait(struct bench_end *end);
@@ -26,7 +27,9 @@
  * poll finds completions, to have bench_handler() called for completions from now
  * on, and to read completion number at of the last poll. Writes, reads and atomics
  * access the beginning of the peer's receive buffer; reads and atomics need an end
- * that signals every operation. The loops do not count completions of injected and
+ * that signals every operation. end_register() registers message number nth of the
+ * send buffer for the peer, and invalidates its key, which has a completion. A
+ * module that defines BENCH_NO_REGISTER has no such function. The loops do not count completions of injected and
  * unsignaled sends, nor those with a %NULL buffer.
  *
  * The module then includes loops.h, calls.h and control.h, and defines pair_open()
@@ -62,6 +65,9 @@
 #define BENCH_LINKS_SIZE	64
 /* Sends outstanding on all connections together, and send queue depth of each connection */
 #define BENCH_LINKS_WINDOW	16
+/* Regions that are registered at a time, of at most so many pages */
+#define BENCH_REGIONS		32
+#define BENCH_REGION_PAGES	32
 /* With selective completions, one of this many sends is signaled */
 #define BENCH_SIGNAL_INTERVAL	32
 #define BENCH_MAX_LAPS		1000000
@@ -82,6 +88,7 @@ enum bench_kind {
 	BENCH_SELECTIVE,	/* rate with selective completions */
 	BENCH_BANDWIDTH,
 	BENCH_LINKS,		/* writes on many connections in turn */
+	BENCH_REGISTER,		/* registrations and invalidations of regions */
 	BENCH_COST,		/* of single calls */
 };
 

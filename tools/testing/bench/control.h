@@ -149,6 +149,7 @@ static const struct bench_spec {
 			      2 * BENCH_RECV_DEPTH },
 	[BENCH_BANDWIDTH] = { "bw", "B/s", 16, 32, 64 },
 	[BENCH_LINKS] = { "links", "ns", BENCH_LINKS_WINDOW, 1, 512 },
+	[BENCH_REGISTER] = { "reg", "ns", BENCH_REGIONS, 1, 4 * BENCH_REGIONS },
 	[BENCH_COST] = { "cost", "ns", BENCH_BURST, BENCH_BURST, BENCH_BURST },
 };
 
@@ -282,6 +283,10 @@ static int bench_parse(struct bench_test *test, const char *name,
 		test->size = BENCH_LINKS_SIZE;
 	}
 	if (test->size < BENCH_MIN_SIZE || test->size > BENCH_MAX_SIZE)
+		return -EINVAL;
+	if (test->kind == BENCH_REGISTER &&
+	    (!PAGE_ALIGNED(test->size) ||
+	     test->size > BENCH_REGION_PAGES * PAGE_SIZE))
 		return -EINVAL;
 	test->laps = DIV_ROUND_UP(iters, test->lap);
 	if (!test->laps || test->laps > BENCH_MAX_LAPS)

@@ -8,12 +8,15 @@
 #ifndef KOFI_BENCH_KOFI_END_H
 #define KOFI_BENCH_KOFI_END_H
 
+#include <linux/bvec.h>
+#include <linux/mm.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
 
 #include "bench.h"
@@ -31,6 +34,7 @@ struct bench_end {
 
 	struct fid_mr		*tx_mr;
 	struct fid_mr		*rx_mr;
+	struct fid_domain	*domain;
 	struct fid_eq		*eq;	/* of connected endpoints */
 	struct fid_av		*av;	/* of datagram endpoints */
 	struct fid_ep		**links;
@@ -107,6 +111,34 @@ static __always_inline int end_fetch_add(struct bench_end *end, void *buf)
 			       end->remote_key, FI_UINT64, FI_SUM, buf);
 }
 
+#ifndef BENCH_NO_REGISTER
+static __always_inline int end_register(struct bench_end *end, unsigned int nth)
+{
+	size_t size = end->side.test->size;
+	u8 *buf = end->side.tx + nth * size;
+	struct bio_vec pages[BENCH_REGION_PAGES];
+	struct fi_mr_attr attr = {
+		.mr_iov = fi_iov_bvec(pages),
+		.iov_count = size / PAGE_SIZE,
+		.access = FI_REMOTE_READ,
+		.context = buf,
+	};
+	struct fid_mr *mr;
+	int ret;
+
+	for (int i = 0; i < attr.iov_count; i++)
+		bvec_set_page(&pages[i], virt_to_page(buf + i * PAGE_SIZE),
+			      PAGE_SIZE, 0);
+	ret = fi_mr_regattr(end->domain, &attr, FI_BVEC, &mr);
+	if (ret)
+		return ret;
+	ret = fi_mr_bind(mr, &end->ep->fid, FI_COMPLETION);
+	if (!ret)
+		ret = fi_mr_enable(mr);
+	return fi_close(&mr->fid) ?: ret;
+}
+#endif
+
 static __always_inline void end_select(struct bench_end *end, unsigned int link)
 {
 	end->ep = end->links[link];
@@ -177,6 +209,8 @@ static int kofi_open_domain(struct bench_pair *pair,
 		hints->caps |= FI_ATOMIC;
 	hints->ep_attr->type = type;
 	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
+	if (test->kind == BENCH_REGISTER)
+		hints->domain_attr->mr_mode |= FI_MR_ENDPOINT;
 	/* The datagram provider sets the depth of its own work queues. */
 	if (type == FI_EP_MSG)
 		hints->tx_attr->size = bench_send_depth(test);
@@ -219,16 +253,20 @@ static int kofi_open_cq(struct bench_pair *pair, struct bench_end *end)
 static int kofi_register(struct bench_pair *pair, struct bench_end *end)
 {
 	struct bench_test *test = end->side.test;
+	u64 remote = FI_REMOTE_READ | FI_REMOTE_WRITE;
 	int ret;
+
+	end->domain = pair->domain;
+	/* Regions for peers are those of the endpoint. */
+	if (test->kind == BENCH_REGISTER)
+		remote = 0;
 
 	ret = fi_mr_reg(pair->domain, end->side.tx, bench_tx_bytes(test),
 			FI_SEND | FI_WRITE | FI_READ, 0, 0, 0, &end->tx_mr, NULL);
 	if (!ret)
 		ret = fi_mr_reg(pair->domain, end->side.rx,
 				bench_rx_bytes(test),
-				FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE,
-				0, 0, 0,
-				&end->rx_mr, NULL);
+				FI_RECV | remote, 0, 0, 0, &end->rx_mr, NULL);
 	if (ret)
 		return ret;
 	end->tx_desc = fi_mr_desc(end->tx_mr);
@@ -249,11 +287,16 @@ static int kofi_enable(struct bench_pair *pair, struct bench_end *end,
 {
 	bool selects = end->side.test->kind == BENCH_SELECTIVE &&
 		       end == &pair->end[BENCH_CLIENT];
-	int ret;
+	const size_t regions = BENCH_REGIONS;
+	int ret = 0;
 
 	end->ep = ep;
-	ret = fi_ep_bind(ep, &end->cq->fid, FI_TRANSMIT |
-			 (selects ? FI_SELECTIVE_COMPLETION : 0));
+	if (end->side.test->kind == BENCH_REGISTER)
+		ret = fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_KOFI_MR_POOL,
+				&regions, sizeof(regions));
+	if (!ret)
+		ret = fi_ep_bind(ep, &end->cq->fid, FI_TRANSMIT |
+				 (selects ? FI_SELECTIVE_COMPLETION : 0));
 	if (!ret)
 		ret = fi_ep_bind(ep, &end->cq->fid, FI_RECV);
 	if (!ret)

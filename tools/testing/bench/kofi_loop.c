@@ -8,6 +8,7 @@
 
 #define BENCH_NAME	"loop"
 #define BENCH_PORT	7606
+#define BENCH_NO_REGISTER
 
 #include "msg.h"
 

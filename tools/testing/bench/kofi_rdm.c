@@ -8,6 +8,7 @@
 
 #define BENCH_NAME	"rdm"
 #define BENCH_PORT	7603
+#define BENCH_NO_REGISTER
 
 #include <linux/in.h>
 

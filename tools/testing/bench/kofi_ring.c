@@ -9,6 +9,7 @@
 
 #define BENCH_NAME	"ring"
 #define BENCH_PORT	0
+#define BENCH_NO_REGISTER
 
 #include <asm/barrier.h>
 #include <linux/atomic.h>

@@ -211,6 +211,34 @@ static __always_inline int bench_one_sided(struct bench_end *end,
 	return 0;
 }
 
+#ifdef BENCH_NO_REGISTER
+static inline int end_register(struct bench_end *end, unsigned int nth)
+{
+	return -EOPNOTSUPP;
+}
+#endif
+
+/* Registers and invalidates regions of the window's messages in turn. */
+static int bench_register(struct bench_end *end, unsigned int iters)
+{
+	struct bench_side *side = &end->side;
+	unsigned int i;
+	int ret = 0;
+
+	for (i = 0; i < iters && !ret; i++) {
+		bench_mark_lap(side, i);
+		ret = bench_wait_window(end);
+		if (!ret)
+			ret = end_register(end, i & (side->test->window - 1));
+		if (!ret)
+			side->sending++;
+	}
+	while (!ret && side->sending)
+		ret = bench_progress(end);
+	bench_mark_lap(side, i);
+	return ret;
+}
+
 /* Writes on many connections in turn. */
 static int bench_round_robin(struct bench_end *end, unsigned int iters)
 {
@@ -389,6 +417,8 @@ static int bench_pass(struct bench_end *end, bool client, unsigned int iters)
 		return client ? bench_one_sided(end, iters, BENCH_FETCH_LATENCY) : 0;
 	case BENCH_LINKS:
 		return client ? bench_round_robin(end, iters) : 0;
+	case BENCH_REGISTER:
+		return client ? bench_register(end, iters) : 0;
 	default:
 		break;
 	}

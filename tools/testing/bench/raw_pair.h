@@ -6,6 +6,7 @@
  *	unsigned int raw_recv_depth(const struct bench_test *test);
  *	int raw_open_priv(struct bench_pair *pair, struct bench_end *end);
  *	int raw_post_receives(struct bench_end *end);
+ *	void raw_empty_pool(struct bench_end *end);
  *	void raw_close_priv(struct bench_pair *pair, struct bench_end *end);
  *
  * for the depth of a connection's receive queue, for the module's private part of
@@ -425,8 +426,10 @@ static void pair_close(struct bench_pair *pair)
 		rdma_destroy_id(pair->listener);
 	for (i = 0; i < 2; i++)
 		raw_disconnect(&pair->end[i]);
-	for (i = 0; i < 2; i++)
+	for (i = 0; i < 2; i++) {
+		raw_empty_pool(&pair->end[i]);
 		raw_destroy_links(&pair->end[i]);
+	}
 	for (i = 0; i < 2; i++)
 		raw_close_end(pair, &pair->end[i]);
 	if (pair->pd)

@@ -61,6 +61,7 @@ while [ $round -lt "${1:-9}" ]; do
 		rate 64 $((scale * 1280))
 		select 64 $((scale * 1280))
 		bw 65536 $((scale * 32))
+		reg 131072 $((scale * 1280))
 	END
 	# Creating many connections takes long: these have fewer turns.
 	for links in 1 8 64 512; do
