@@ -594,16 +594,17 @@ static inline int fi_mr_regv(struct fid_domain *domain, const struct kvec *iov,
  * fi_mr_regattr() - register the ranges of a struct fi_mr_attr
  * @domain: its parent
  * @attr: ranges and rights
- * @flags: 0; with FI_MR_ENDPOINT and remote access also FI_BVEC, FI_SGL, or FI_SGL
- *	with FI_SGL_DMA for a list that remains mapped: see fi_iov_bvec(),
- *	fi_iov_sgl()
+ * @flags: 0, FI_BVEC or FI_SGL: see fi_iov_bvec(), fi_iov_sgl(). With
+ *	FI_MR_ENDPOINT and remote access also FI_SGL with FI_SGL_DMA, for a list that
+ *	remains mapped
  * @mr: the region
  *
  * The call keeps nothing of @attr; the memory of the ranges must exist until the
  * region is closed.
  *
  * Context: As for fi_mr_reg().
- * Return: As for fi_mr_regv(); -FI_ENOSYS for memory of an accelerator, an
+ * Return: As for fi_mr_regv(); -FI_EOPNOTSUPP for FI_SGL_DMA without FI_MR_ENDPOINT
+ * and remote access; -FI_ENOSYS for memory of an accelerator, an
  * &fi_mr_attr.iface other than FI_HMEM_SYSTEM; -FI_EINVAL if @attr is %NULL.
  */
 static inline int fi_mr_regattr(struct fid_domain *domain,

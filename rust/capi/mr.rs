@@ -67,8 +67,17 @@ unsafe fn register(
     // SAFETY: As above.
     let object = unsafe { InProcess::<&DomainObject>::from_fid(domain)? };
     ensure(!out.is_null() && offset == 0, Errno::EINVAL)?;
-    let RegionMemory::Kernel(Memory::Segments(memory)) = memory else {
-        return Err(Errno::EBADFLAGS);
+    let RegionMemory::Kernel(memory) = memory else {
+        // The memory has no address for a descriptor, and kOFI would unmap it.
+        return Err(Errno::EOPNOTSUPP);
+    };
+    let converted;
+    let memory = match memory {
+        Memory::Segments(segments) => segments,
+        _ => {
+            converted = memory.to_segments()?;
+            converted.as_slice()
+        }
     };
     // SAFETY: By the caller's contract, `out` is valid.
     let slot = unsafe { Opening::new(out)? };

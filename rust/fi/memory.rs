@@ -26,7 +26,8 @@ use crate::{
         page,
         scatterlist, //
     },
-    fi::prelude::*, //
+    fi::prelude::*,
+    util::pages, //
 };
 use kernel::bindings;
 
@@ -153,6 +154,30 @@ impl<'a> Memory<'a> {
         // SAFETY: The caller promises `count` entries; `PageRange` is transparent over `bio_vec`.
         let ranges = unsafe { slice::from_raw_parts(bvec.cast(), count) };
         Ok(Self::PageRanges(ranges))
+    }
+
+    /// Returns the kernel addresses of the memory. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for a page without a kernel address, -FI_ENOMEM.
+    pub(crate) fn to_segments(self) -> Result<KVVec<Segment>> {
+        let mut segments = KVVec::with_capacity(self.count(), GFP_KERNEL)?;
+        self.for_each(|part| {
+            let base = match part.start() {
+                Start::Address(addr) => ptr::with_exposed_provenance_mut(addr),
+                Start::Page(page, offset) => {
+                    // SAFETY: By the invariant of `VectorEntry`.
+                    let base = unsafe { pages::address_of(page) };
+                    Errno::EINVAL.when(base.is_null())?;
+                    base.wrapping_byte_add(offset)
+                }
+            };
+            // SAFETY: The memory of the entry is valid as long, by its invariant.
+            let segment = unsafe { Segment::new(base, part.len()) };
+            Ok(segments.push(segment, GFP_KERNEL)?)
+        })?;
+        Ok(segments)
     }
 
     /// Returns the first `count` entries of a scatterlist, which may be chained.

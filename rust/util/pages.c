@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Wrappers of alloc_pages_exact(), which is a macro for the sake of memory
- * allocation profiling, and of free_pages_exact().
+ * allocation profiling, of free_pages_exact(), and of page_address().
  */
 #include <linux/gfp.h>
+#include <linux/mm.h>
 
 void *kofi_alloc_pages(size_t len);
 void kofi_free_pages(void *start, size_t len);
+void *kofi_address_of_page(const struct page *page);
 
 void *kofi_alloc_pages(size_t len)
 {
@@ -16,4 +18,9 @@ void *kofi_alloc_pages(size_t len)
 void kofi_free_pages(void *start, size_t len)
 {
 	free_pages_exact(start, len);
+}
+
+void *kofi_address_of_page(const struct page *page)
+{
+	return page_address(page);
 }

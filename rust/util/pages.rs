@@ -11,6 +11,20 @@ mod ffi {
     extern "C" {
         pub(super) fn kofi_alloc_pages(len: usize) -> *mut c_void;
         pub(super) fn kofi_free_pages(start: *mut c_void, len: usize);
+        pub(super) fn kofi_address_of_page(page: *const kernel::bindings::page) -> *mut c_void;
+    }
+}
+
+/// Returns the kernel address of a page; null for null, and if the page has none.
+///
+/// # Safety
+///
+/// `page` is null, or a page that exists.
+pub(crate) unsafe fn address_of(page: *const kernel::bindings::page) -> *mut c_void {
+    match page.is_null() {
+        true => ptr::null_mut(),
+        // SAFETY: By this function's safety requirement.
+        false => unsafe { ffi::kofi_address_of_page(page) },
     }
 }
 

@@ -400,6 +400,42 @@ static void mr_01_memory_is_given_in_every_form(struct kunit *test)
 						      &mr));
 }
 
+/* Regions of a domain take pages, too, and have their kernel addresses. */
+static void mr_01_domains_register_pages(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, 3 * PAGE_SIZE);
+	u8 *near = tr_buffer(test, 2 * PAGE_SIZE);
+	u8 *pages[2] = { far + 2 * PAGE_SIZE, far };
+	const struct fx_pair_opts opts = { .caps = FI_RMA };
+	struct kofi_pair *pair = fx_pair(test, &opts);
+	struct fid_mr *mr;
+
+	for (int form = 0; form < 3; form++) {
+		KUNIT_ASSERT_EQ(test, 0, map_form(pair->domain, form, pages,
+						  &mr));
+		KUNIT_EXPECT_EQ(test, (uintptr_t)pages[0], mr->iova);
+		tr_fill(pages[0], PAGE_SIZE, form);
+		tr_fill(pages[1], PAGE_SIZE, form + 3);
+		KUNIT_ASSERT_EQ(test, 0, me_access(test, pair, FI_READ, near,
+						   2 * PAGE_SIZE, mr->iova,
+						   fi_mr_key(mr)));
+		KUNIT_EXPECT_TRUE(test, tr_intact(near, PAGE_SIZE, form));
+		KUNIT_EXPECT_TRUE(test, tr_intact(near + PAGE_SIZE, PAGE_SIZE,
+						  form + 3));
+		/* The descriptor serves transfers of either page. */
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], near, PAGE_SIZE));
+		KUNIT_ASSERT_EQ(test, 0, fi_send(pair->ep[1], pages[1],
+						 PAGE_SIZE, fi_mr_desc(mr),
+						 FI_ADDR_UNSPEC, NULL));
+		tr_expect(test, pair->cq[0], near, FI_RECV, PAGE_SIZE);
+		tr_expect(test, pair->cq[1], NULL, FI_SEND, 0);
+		KUNIT_EXPECT_TRUE(test, tr_intact(near, PAGE_SIZE, form + 3));
+		KUNIT_EXPECT_EQ(test, 0, fi_close(&mr->fid));
+	}
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, map_form(pair->domain, 3, pages,
+						       &mr));
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(mr_02_ep_mode_is_given_on_request_only),
 	KUNIT_CASE(mr_04_peer_access_lasts_from_enable_to_close),
@@ -413,6 +449,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(mr_05_unsuitable_memory_is_refused),
 	KUNIT_CASE(mr_06_lost_connections_end_regions),
 	KUNIT_CASE(mr_01_memory_is_given_in_every_form),
+	KUNIT_CASE(mr_01_domains_register_pages),
 	{}
 };
 
