@@ -7,7 +7,8 @@
 //! queue has been found empty, so progress does not depend on readers. Completions are polled and dispatched in
 //! batches under `EpCore::inner`, which keeps their order.
 //!
-//! The queue here is that of the first ring. Other [rings](super::ring) that have completions are polled with it.
+//! An endpoint may have more completion queues. Those of [rings](super::ring) that are ready are polled with the first
+//! one.
 //!
 //! While readers keep polling, the handler is not armed for each completion, because a call would cost more than the
 //! rest of a short message. It runs every [`POLL_INTERVAL`] until no reader has polled in between.

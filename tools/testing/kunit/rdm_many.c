@@ -198,7 +198,7 @@ static void rdm_11_many_first_messages_arrive_at_once(struct kunit *test)
 				      "%u messages, %u answers and %u completions are missing",
 				      m->receives, m->answers_left, m->answers_sent + m->sends);
 	}
-	/* No connection was closed to make room for another one. */
+	/* No connection was closed for another one. */
 	KUNIT_EXPECT_EQ(test, m->count, rdm_connected(m->hub));
 	for (u32 i = 0; i < m->count; i++)
 		fx_close(test, &m->peer[i]->fid);

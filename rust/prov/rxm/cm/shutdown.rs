@@ -198,7 +198,7 @@ impl IdleRounds {
 /// Number of eviction checks, 20 ms apart, after which a connection is closed without its peer's consent: one second.
 pub(in super::super) const GRACE_ROUNDS: u64 = 50;
 
-/// Grace period of a connection whose eviction waits because the handshake cannot end it now.
+/// Grace period of a connection that eviction checks have chosen, and that the handshake cannot end now.
 ///
 /// Eviction checks are numbered; the first one has a number above [`GRACE_ROUNDS`].
 pub(in super::super) struct EvictGrace {
