@@ -50,6 +50,11 @@ static void *array_of(struct kunit *test, u32 count, size_t size)
 	return tr_vbuffer(test, count * size);
 }
 
+static void set_option(struct kunit *test, struct fid_ep *ep, int name, size_t value)
+{
+	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&ep->fid, FI_OPT_ENDPOINT, name, &value, sizeof(value)));
+}
+
 static void open_peer(struct kunit *test, struct many *m, u32 i)
 {
 	struct fi_tx_attr attr = {};
@@ -60,6 +65,8 @@ static void open_peer(struct kunit *test, struct many *m, u32 i)
 		fx_defer_close(test, &m->stx->fid);
 	}
 	m->peer[i] = fx_ep(test, m->domain, m->info);
+	/* Connections stay, however long all of them take to be opened. */
+	set_option(test, m->peer[i], FI_OPT_KOFI_IDLE_MS, 0);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(m->peer[i], &m->av->fid, 0));
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(m->peer[i], &m->cq->fid, FI_TRANSMIT | FI_RECV));
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(m->peer[i], &m->stx->fid, 0));
@@ -87,6 +94,8 @@ static struct many *open_many(struct kunit *test, u32 count)
 
 	m->count = count;
 	m->hub = rdm_open(test, &opts);
+	set_option(test, m->hub->ep, FI_OPT_KOFI_IDLE_MS, 0);
+	set_option(test, m->hub->ep, FI_OPT_KOFI_CONNECTIONS, 0);
 	hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
 	hints->rx_attr->size = RX_SIZE;
 	m->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
@@ -173,10 +182,7 @@ static void rdm_11_many_first_messages_arrive_at_once(struct kunit *test)
 {
 	struct many *m = open_many(test, many_peers);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	size_t unlimited = 0;
 
-	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&m->hub->ep->fid, FI_OPT_ENDPOINT,
-					   FI_OPT_KOFI_CONNECTIONS, &unlimited, sizeof(unlimited)));
 	m->receives = m->count;
 	m->answers_left = m->count;
 	m->answers_sent = m->count;
