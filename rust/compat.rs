@@ -133,8 +133,8 @@ mod before_7_3 {
     struct Files<T, O>(PhantomData<(T, O)>);
 
     impl<T: MiscDevice, O: MiscDeviceOwner> Files<T, O> {
-        /// The table of the `kernel` crate, and an owner, which it lacks here: the module could be unloaded
-        /// while a file is open.
+        /// The operations of the `kernel` crate with an owner. The crate sets none here, so the module could
+        /// be unloaded while a file is open.
         const OPERATIONS: file_operations = file_operations {
             owner: O::MODULE,
             // SAFETY: The table is static.
@@ -213,7 +213,7 @@ mod before_7_3 {
     pub struct SpinLockIrqBackend;
 
     // The functions are not inlined into consumers: those of util/lock.c are not exported.
-    // SAFETY: A spinlock excludes others, and the default way to lock again is the way to lock.
+    // SAFETY: A spinlock excludes other threads; the default `relock()` calls `lock()`.
     unsafe impl Backend for SpinLockIrqBackend {
         type State = spinlock_t;
         type GuardState = c_ulong;

@@ -47,7 +47,7 @@ macro_rules! errnos {
         impl Errno {
             $(
                 #[doc = concat!("`", stringify!($raw), "`")]
-                #[allow(clippy::unnecessary_cast)] // What an enum of C has is unsigned here.
+                #[allow(clippy::unnecessary_cast)] // The constants of a C enum are unsigned.
                 pub const $errno: Self = Self::from_const(super::$raw as c_int);
             )*
         }

@@ -82,7 +82,7 @@ sets! {
         FI_VARIABLE_MSG FI_NAMED_RX_CTX FI_DIRECTED_RECV FI_TAGGED_RMA
         |;
 
-    /// Modifiers of the primary capabilities; without any, all are meant.
+    /// Modifiers of the primary capabilities; a request without any stands for all of them.
     MODIFIERS:
         FI_READ FI_WRITE FI_RECV FI_SEND FI_REMOTE_READ FI_REMOTE_WRITE
         |;

@@ -443,7 +443,7 @@ impl Info {
             }),
         };
         let (src, src_len) = own(src)?;
-        // Both or none: the format is that of both.
+        // Sets both or neither, because the format is that of both.
         let (dest, dest_len) = own(dest).inspect_err(|_| free_ptr(src))?;
         replace_ptr(&mut self.0.src_addr, src);
         self.0.src_addrlen = src_len;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The debugfs file kofi/objects. An open file holds a reference on the module:
- * the operations of the kernel crate's debugfs files have no owner.
+ * The debugfs file kofi/objects. It is created in C so that an open file holds
+ * a reference on the module: the debugfs file operations of the kernel crate
+ * have no owner.
  */
 #include <linux/debugfs.h>
 #include <linux/seq_file.h>

@@ -124,7 +124,7 @@ impl Target {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a string without an end, `ENOMEM`.
+    /// `EINVAL` for a string without a NUL, `ENOMEM`.
     pub(super) fn new(test: &kofi_test) -> Result<Self> {
         let own = |field: &[u8]| -> Result<Option<CString>> {
             Ok(string(field)?.map(CString::try_from).transpose()?)
@@ -226,7 +226,7 @@ impl Task {
         }
     }
 
-    /// Returns whether so many bytes are a whole number of elements.
+    /// Returns whether `length` bytes are a whole number of elements.
     fn is_whole(self, length: usize) -> bool {
         match self {
             Self::Atomic(atomic) => length.is_multiple_of(atomic.datatype.size()),

@@ -6,8 +6,8 @@
 //! - The private data of the connection request describes the traffic in 16 bytes: `kOFI`, a byte each for the
 //!   version of the protocol (1), the kind, the flags and 0, then four bytes for the window and four for the length.
 //! - For RMA and atomic operations the server exposes zeroed memory, for a window of accesses or as many as fit into
-//!   1 MiB. The private data of its accept has the address and the key, eight bytes each; over raw verbs a message
-//!   has them, which answers an empty one (see `raw_verbs.rs`).
+//!   1 MiB. The private data of its accept has the address and the key, eight bytes each; over raw verbs they are in
+//!   the server's answer to an empty message (see `raw_verbs.rs`).
 //! - A stream is sent on credit, because iWARP has no RNR retry: a message without a receive ends the connection. The
 //!   server posts receives for two windows, and returns an empty message, a credit of one window, whenever it has
 //!   received a window and posted its receives again. An empty message ends the stream; the server answers it with a
@@ -98,7 +98,8 @@ pub(super) fn read_report(message: &[u8], len: usize) -> Option<u64> {
     Some(u64::from_be_bytes(*count))
 }
 
-/// Returns byte `at` of message number `seq`: neighbours differ.
+/// Returns byte `at` of message number `seq`. Adjacent bytes differ, and so do the bytes of adjacent messages at one
+/// index.
 fn pattern(seq: u64, at: usize) -> u8 {
     (seq.wrapping_mul(7) as usize).wrapping_add(at) as u8
 }

@@ -114,7 +114,7 @@ impl<T: Transport> Session<'_, T> {
         Ok(())
     }
 
-    /// Waits for the completion of read number `completed`, which then is the number of the next one.
+    /// Waits for the completion of read number `completed`, and increments `completed`.
     fn complete_read(&mut self, completed: &mut u64) -> Result<KBox<T::Buffer>> {
         let (traffic, slot) = (self.traffic, self.slot_index(*completed));
         *completed += 1;

@@ -161,7 +161,7 @@ fn serve<P: PendingTransport>(
         Kind::Stream => sink::<P::Transport>,
         Kind::Memory => return expose(here, pending, traffic),
     };
-    // Before the accept: the client may send as soon as it is connected.
+    // The receives are posted before the accept: the client may send as soon as it is connected.
     for _ in 0..2 * traffic.window + 1 {
         pending.post_recv(here, traffic.length)?;
     }
@@ -175,7 +175,7 @@ fn serve<P: PendingTransport>(
 
 /// Exposes memory until the client closes the connection.
 fn expose<P: PendingTransport>(here: ProcessContext, pending: P, traffic: &Traffic) -> Result {
-    // Devices change whole words atomically, for smaller elements, too.
+    // An atomic operation on a smaller element changes the whole word that contains it.
     let len = traffic.slots() * traffic.length;
     let len = len.next_multiple_of(size_of::<u64>());
     let (_exposed, mut transport) = pending.accept_exposing(here, len)?;
@@ -195,7 +195,7 @@ fn echo<T: Transport>(
         let (message, len) = transport.wait_rx(here)?;
         stats.message(len, traffic.is_intact(&message, len, seq));
         stats.set_time(start.elapsed());
-        // The receive first: the client sends again when it has the echo.
+        // The receive is posted first: the client sends again when it has the echo.
         transport.post_recv(spare)?;
         transport.post_send(message, len)?;
         spare = transport.wait_tx(here)?;

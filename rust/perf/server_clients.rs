@@ -48,8 +48,8 @@ impl<'a> ClientSet<'a> {
         Ok(Self { stats, slots })
     }
 
-    /// Returns a free slot for a client that takes so many bytes; `None`, which the statistics count, if the server
-    /// is at one of its limits.
+    /// Returns a free slot for a client with `bytes` bytes of buffers. Returns `None`, and counts a rejection, if the
+    /// server is at one of its limits.
     pub(crate) fn slot(&mut self, bytes: usize) -> Option<ClientSlot<'_>> {
         let mut total = bytes;
         for slot in &mut self.slots {
@@ -98,7 +98,7 @@ impl ClientSlot<'_> {
         F: FnOnce(ProcessContext, &ThreadStats) -> Result + Send + 'static,
     {
         let done = Arc::new(AtomicFlag::new(false), GFP_KERNEL_ACCOUNT)?;
-        // The counters of the slot's last client go on, but not its time.
+        // The counters continue from those of the slot's last client, but the time starts again at 0.
         self.thread_stats.set_time(Delta::ZERO);
         let (thread_stats, set_done) = (self.thread_stats.clone(), done.clone());
         let thread = Thread::spawn(here, c"kofi_client", move |here| {

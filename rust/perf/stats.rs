@@ -177,7 +177,7 @@ impl Stats {
         )
     }
 
-    /// Waits until the end of the test, or for so many milliseconds. May sleep.
+    /// Waits until the end of the test, or for `msec` milliseconds. May sleep.
     ///
     /// # Errors
     ///
@@ -218,7 +218,7 @@ impl Stats {
         self.end.notify_all();
     }
 
-    /// Counts an accepted client, which has the counters of that index. Called by the server's thread alone.
+    /// Counts an accepted client, whose counters are those at `index`. Called by the server's thread alone.
     pub(super) fn add_client(&self, index: usize) {
         let _ = self.clients.fetch_add(1, Relaxed);
         self.latest.store(index, Relaxed);

@@ -51,7 +51,7 @@ impl HashSeed {
     /// Returns the hash of two words.
     #[inline]
     fn hash_2(&self, [first, second]: [u64; 2]) -> u32 {
-        // SAFETY: As above.
+        // SAFETY: As in `hash_1()`.
         unsafe {
             kernel::bindings::hsiphash_4u32(
                 first as u32,

@@ -63,7 +63,7 @@ unsafe impl Send for IrqWork {}
 unsafe impl Sync for IrqWork {}
 
 impl IrqWork {
-    /// Makes it; no call comes before [`Self::queue`]. May sleep.
+    /// Makes an `irq_work` for `handler`, which is not called before [`Self::queue`]. May sleep.
     ///
     /// # Errors
     ///

@@ -33,7 +33,7 @@ pub(crate) fn write_once<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
 #[inline(always)]
 pub(crate) fn load_acquire<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
     let value = read_once(atomic);
-    // Emits no instruction where loads stay in order.
+    // Emits no instruction on a CPU that keeps loads in order.
     fence(Ordering::Acquire);
     value
 }
@@ -41,7 +41,7 @@ pub(crate) fn load_acquire<T: AtomicType + Copy>(atomic: &Atomic<T>) -> T {
 /// Writes an atomic after all earlier accesses of this CPU: `store(Release)`.
 #[inline(always)]
 pub(crate) fn store_release<T: AtomicType + Copy>(atomic: &Atomic<T>, value: T) {
-    // Emits no instruction where stores stay in order.
+    // Emits no instruction on a CPU that keeps stores in order.
     fence(Ordering::Release);
     write_once(atomic, value);
 }

@@ -38,10 +38,10 @@ pub(crate) struct Pages {
     len: usize,
 }
 
-// SAFETY: It owns its memory.
+// SAFETY: A `Pages` owns its memory, which any thread may use and free.
 unsafe impl Send for Pages {}
 
-// SAFETY: A shared one is only read.
+// SAFETY: A shared reference only allows reads.
 unsafe impl Sync for Pages {}
 
 impl Pages {
@@ -54,9 +54,9 @@ impl Pages {
         if len == 0 {
             return Err(Errno::EINVAL);
         }
-        // SAFETY: Any length is legal that is none of nothing.
+        // SAFETY: Any length but 0 is allowed.
         let start = unsafe { ffi::kofi_alloc_pages(len) };
-        // INVARIANT: They are zeroes.
+        // INVARIANT: `kofi_alloc_pages()` returns null or `len` bytes of zeroes.
         Ok(Self {
             start: NonNull::new(start.cast()).ok_or(Errno::ENOMEM)?,
             len,
@@ -66,7 +66,7 @@ impl Pages {
 
 impl Drop for Pages {
     fn drop(&mut self) {
-        // SAFETY: By the invariant.
+        // SAFETY: By the type invariant, and the memory is not used any more.
         unsafe { ffi::kofi_free_pages(self.start.as_ptr().cast(), self.len) };
     }
 }
@@ -76,7 +76,7 @@ impl Deref for Pages {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: By the invariant; it is borrowed.
+        // SAFETY: By the type invariant; the result borrows `self`.
         unsafe { slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -84,7 +84,7 @@ impl Deref for Pages {
 impl DerefMut for Pages {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: By the invariant; this is the only borrow.
+        // SAFETY: By the type invariant; the result borrows `self` exclusively.
         unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }

@@ -61,7 +61,7 @@ unsafe impl Send for SequenceWait {}
 unsafe impl Sync for SequenceWait {}
 
 impl SequenceWait {
-    /// Makes one without waiters, with the lockdep class of the wait queue's lock.
+    /// Makes a wait queue without waiters, with the lockdep name and class of its lock.
     pub(crate) fn new(
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,

@@ -30,8 +30,8 @@ pub(crate) fn sort_by_key<T, K: Ord, F: Fn(&T) -> K>(items: &mut [T], key: F) {
         return;
     }
     let data = core::ptr::from_ref(&key).cast();
-    // SAFETY: `items` has that many elements of that size, which `compare` is made for, and NULL has them
-    // swapped byte by byte, which moves them.
+    // SAFETY: `items` has `items.len()` elements of `size_of::<T>()` bytes, which `compare` takes. Without a swap
+    // function, `sort_r()` swaps the bytes of two elements, which moves both.
     unsafe {
         ffi::sort_r(
             items.as_mut_ptr().cast(),

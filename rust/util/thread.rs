@@ -55,7 +55,7 @@ unsafe impl<F: Send> Send for Body<F> {}
 /// the thread itself, the thread is stopped in the same way before the module's memory is freed.
 pub struct Thread(#[allow(dead_code)] DeferredDrop<Running>);
 
-/// State shared by the handle and the callback that stops the thread.
+/// Content of a thread's handle: the thread, and the registration that stops it when its module is unloaded.
 struct Running {
     thread: Arc<Stoppable>,
     /// Unregistered once the thread has ended.
@@ -127,15 +127,16 @@ impl Thread {
     {
         let body = KBox::new(Body(UnsafeCell::new(Some(main))), GFP_KERNEL)?;
         let raw = core::ptr::from_ref(&*body).cast_mut().cast();
-        // SAFETY: `run` is made for this body.
+        // SAFETY: `run::<F>` takes the body at `raw`, which is that of `body`, and what it runs is `Send`.
         unsafe { Self::spawn_task(name, run::<F>, raw, body) }
     }
 
-    /// Not generic, so that only this module calls the C functions.
+    /// Starts the thread, which calls `run` with `raw`. Not generic, so that only this module calls the C
+    /// functions.
     ///
     /// # Safety
     ///
-    /// Starts the thread. Not generic, so that only this module calls the C functions.
+    /// `run` may be called with `raw` once, by any thread, as long as `body` exists.
     unsafe fn spawn_task(
         name: &CStr,
         run: unsafe extern "C" fn(*mut c_void) -> c_int,
@@ -152,8 +153,8 @@ impl Thread {
         )?;
         let functions = Functions::single(run as *const ());
         let registered = Registered::new(functions, fmt!("thread {name}"), thread.clone())?;
-        // SAFETY: By this function's contract: `body` is dropped after the thread has ended. The
-        // name is copied.
+        // SAFETY: By this function's safety requirement: the thread calls `run` once, and `body` is dropped after
+        // the thread has ended. The name is copied.
         let task = unsafe { ffi::kofi_thread_run(run, raw, name.as_char_ptr()) };
         let task = NonNull::new(from_err_ptr(task)?).ok_or(Errno::ENOMEM)?;
         // INVARIANT: By construction.

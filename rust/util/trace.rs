@@ -66,7 +66,7 @@ macro_rules! tracepoints {
 macro_rules! is_on {
     ($tracepoint:ident) => {
         'branch: {
-            // SAFETY: It does nothing but jump, and the key exists as long as the module.
+            // SAFETY: The instruction does nothing or jumps to `yes`, and the key exists as long as the module.
             unsafe {
                 kernel::asm!(
                     include!(concat!(
@@ -88,7 +88,7 @@ macro_rules! is_on {
 #[cfg(all(CONFIG_TRACEPOINTS, not(CONFIG_JUMP_LABEL)))]
 macro_rules! is_on {
     ($tracepoint:ident) => {{
-        // SAFETY: It exists as long as the module. The volatile read is that of READ_ONCE().
+        // SAFETY: The tracepoint exists as long as the module. The volatile read is that of READ_ONCE().
         unsafe {
             let key = &raw const ffi::$tracepoint.key.key.enabled.counter;
             key.read_volatile() > 0

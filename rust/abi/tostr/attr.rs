@@ -33,7 +33,7 @@ impl<'a, 'b> Tree<'a, 'b> {
         for _ in 0..self.depth {
             self.text.write_str("    ")?;
         }
-        // bindgen appends a low line to a field whose name is a keyword.
+        // bindgen appends an underscore to a field whose name is a keyword.
         self.text.write_str(key.trim_end_matches('_'))?;
         self.text.write_str(":")
     }
@@ -199,7 +199,7 @@ macro_rules! attr_texts {
     };
 }
 
-// The key of `auth_key` is secret and not displayed.
+// The bytes of `auth_key` are secret and not displayed.
 attr_texts! {
     fi_info "fi_info" {
         caps flags CAPS, mode flags MODE, addr_format one of ADDR_FORMAT, src_addrlen, dest_addrlen,

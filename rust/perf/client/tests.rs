@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! KUnit tests of the client over a transport without a wire: the transport performs the server's part.
+//! KUnit tests of the client over a transport in memory, which performs the server's part.
 
 use super::{
     super::{
