@@ -8,7 +8,7 @@
 
 void *kofi_alloc_pages(size_t len);
 void kofi_free_pages(void *start, size_t len);
-void *kofi_address_of_page(const struct page *page);
+void *kofi_address_of_page(const void *page);
 
 void *kofi_alloc_pages(size_t len)
 {
@@ -20,7 +20,7 @@ void kofi_free_pages(void *start, size_t len)
 	free_pages_exact(start, len);
 }
 
-void *kofi_address_of_page(const struct page *page)
+void *kofi_address_of_page(const void *page)
 {
 	return page_address(page);
 }

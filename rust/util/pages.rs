@@ -11,7 +11,7 @@ mod ffi {
     extern "C" {
         pub(super) fn kofi_alloc_pages(len: usize) -> *mut c_void;
         pub(super) fn kofi_free_pages(start: *mut c_void, len: usize);
-        pub(super) fn kofi_address_of_page(page: *const kernel::bindings::page) -> *mut c_void;
+        pub(super) fn kofi_address_of_page(page: *const c_void) -> *mut c_void;
     }
 }
 
@@ -24,7 +24,7 @@ pub(crate) unsafe fn address_of(page: *const kernel::bindings::page) -> *mut c_v
     match page.is_null() {
         true => ptr::null_mut(),
         // SAFETY: By this function's safety requirement.
-        false => unsafe { ffi::kofi_address_of_page(page) },
+        false => unsafe { ffi::kofi_address_of_page(page.cast()) },
     }
 }
 

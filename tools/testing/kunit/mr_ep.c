@@ -320,7 +320,7 @@ static void mr_06_lost_connections_end_regions(struct kunit *test)
 	for (int i = 12; i < 16; i++)
 		KUNIT_EXPECT_EQ(test, 0, fi_close(&mr[i]->fid));
 	fx_close(test, &pair->ep[1]->fid);
-	/* All regions of the domain are free again. */
+	/* The domain has all its regions back. */
 	for (int i = 0; i < 64; i++)
 		KUNIT_ASSERT_EQ(test, 0, me_map(pair->domain, far, LEN,
 						RMA_BOTH, &mr[i], NULL));

@@ -77,7 +77,7 @@ impl WorkQueue {
         let operation = Operation {
             flags: match wc.imm {
                 ImmData::Write(_) => FI_RMA | FI_REMOTE_WRITE,
-                ImmData::None | ImmData::Send(_) => flags,
+                ImmData::None | ImmData::Send(_) | ImmData::Invalidated(_) => flags,
             },
             len: match self.direction {
                 WqDirection::Receive if is_success => wc.len.into(),
