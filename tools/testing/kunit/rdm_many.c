@@ -194,9 +194,11 @@ static void rdm_11_many_first_messages_arrive_at_once(struct kunit *test)
 						 m->to_hub, &m->first[i]));
 	}
 	while (m->receives || m->answers_left || m->answers_sent || m->sends) {
-		bool is_idle = !read_hub(test, m) & !answer_peers(test, m) & !read_peers(test, m);
+		bool is_busy = read_hub(test, m);
 
-		if (!is_idle)
+		is_busy |= answer_peers(test, m);
+		is_busy |= read_peers(test, m);
+		if (is_busy)
 			end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 		else
 			usleep_range(500, 1000);
