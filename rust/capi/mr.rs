@@ -9,14 +9,17 @@ use super::{
     prelude::*,
     xfer_args, //
 };
-use crate::fi::{
-    domain::Domain,
-    eq::Source,
-    mr::{
-        ep_region::RegionMemory,
-        Access,
-        MemoryRegion, //
+use crate::{
+    fi::{
+        domain::Domain,
+        eq::Source,
+        mr::{
+            ep_region::RegionMemory,
+            Access,
+            MemoryRegion, //
+        },
     },
+    util::noio::NoIo,
 };
 
 /// A memory region, as C callers hold it.
@@ -66,6 +69,7 @@ unsafe fn register(
     }
     // SAFETY: As above.
     let object = unsafe { InProcess::<&DomainObject>::from_fid(domain)? };
+    let _scope = NoIo::enter();
     ensure(!out.is_null() && offset == 0, Errno::EINVAL)?;
     let RegionMemory::Kernel(memory) = memory else {
         // The memory has no address for a descriptor, and kOFI would unmap it.

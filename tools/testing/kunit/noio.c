@@ -111,7 +111,10 @@ static void reconnect_allocates_without_io(struct kunit *test)
 	struct fid_pep *pep;
 	struct fid_cq *cq;
 	struct fid_mr *mr;
-	unsigned int made;
+	struct kvec parts[] = {
+		{ .iov_base = data, .iov_len = 1024 },
+		{ .iov_base = data + 2048, .iov_len = 1024 },
+	};
 
 	pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &to, &to_len));
@@ -142,8 +145,9 @@ static void reconnect_allocates_without_io(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 2, (int)fx_wait_comp(test, cq, entries, 2));
 	WATCH(test, fi_mr_reg(fx->domain, data, PAGE_SIZE, FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0,
 			      0, &mr, NULL));
-	made = atomic_read(&watch.all);
-	KUNIT_EXPECT_GT(test, made, 0);
+	KUNIT_EXPECT_GT(test, atomic_read(&watch.all), 0);
+	WATCH(test, fi_close(&mr->fid));
+	WATCH(test, fi_mr_regv(fx->domain, parts, 2, FI_SEND | FI_RECV, 0, 0, 0, &mr, NULL));
 	WATCH(test, fi_close(&mr->fid));
 	WATCH(test, fi_shutdown(peer, 0));
 	fx_cancel_close(test, &peer->fid);
