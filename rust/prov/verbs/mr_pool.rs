@@ -27,7 +27,7 @@ use crate::{
 /// Regions under the lock.
 struct PoolState {
     /// Regions without a valid key; the capacity suffices for all.
-    free: KVec<FastMr>,
+    free: KVVec<FastMr>,
     /// Regions that have been closed, and whose keys may be valid until the device frees them.
     unended: BoxList<EpRegion>,
 }
@@ -53,7 +53,7 @@ pub(super) struct MrPool {
     /// Maximum number of pages of a region.
     pub(super) max_pages: u32,
     /// Keys that messages have invalidated, sorted by the part of the key that a region always has.
-    invalidated: KVec<InvalidatedKey>,
+    invalidated: KVVec<InvalidatedKey>,
     #[pin]
     state: FastLockIrq<PoolState>,
 }
@@ -65,8 +65,8 @@ impl MrPool {
     ///
     /// -FI_ENOMEM, and the driver's errors.
     pub(super) fn new(pd: &Arc<Pd>, (count, pages): (usize, u32)) -> Result<Arc<Self>> {
-        let mut free = KVec::with_capacity(count, GFP_KERNEL)?;
-        let mut invalidated = KVec::with_capacity(count, GFP_KERNEL)?;
+        let mut free = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let mut invalidated = KVVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
             let mr = FastMr::alloc(pd.clone(), pages)?;
             let key = InvalidatedKey {

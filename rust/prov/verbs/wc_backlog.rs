@@ -107,11 +107,12 @@ impl PolledWc {
         }
     }
 
-    /// Returns whether the completion may go unreported. A failure is always reported, and so is
-    /// the immediate data of a peer's write, whichever receive it takes.
+    /// Returns whether the completion may go unreported. A failure is always reported, and so are the immediate data
+    /// of a peer's write, whichever receive it takes, and a key that the peer has invalidated.
     #[inline]
     pub(super) fn may_be_silent(&self) -> bool {
-        self.status == WcStatus::SUCCESS && !matches!(self.imm, ImmData::Write(_))
+        self.status == WcStatus::SUCCESS
+            && !matches!(self.imm, ImmData::Write(_) | ImmData::Invalidated(_))
     }
 
     /// Returns the id of its queue.

@@ -166,20 +166,19 @@ impl Endpoint {
             end_region(region, true);
             return Ok(());
         }
-        let (rkey, mut reports) = (bound.mr.rkey(), bound.reports);
+        let rkey = bound.mr.rkey();
         if bound.pool.take_invalidated(rkey) {
             if !self.pd.device().is_siw {
                 end_region(region, true);
                 return Ok(());
             }
-            // siw does not compare the lower byte of a key: the message may have come before this registration.
-            reports = false;
+            // siw does not compare the lower byte of a key: the message may have come before this registration. A
+            // repeated close finds no record of the message.
+            bound.reports = false;
         }
-        if self.state.check_transmit().is_err() {
-            end_region(region, false);
-            return Ok(());
-        }
-        // The slot owns the region once this is posted.
+        let reports = bound.reports;
+        // Posted in any state: an endpoint that transmits nothing more can still be connected, and in the error state
+        // the request is flushed. The slot owns the region once this is posted.
         let raw = region.into_raw();
         let op = OpDesc {
             context: Context::new(raw.as_ptr().cast()),
