@@ -99,8 +99,9 @@ impl RingSize {
     /// Size of the other rings, where connections begin with little memory.
     pub(super) const OTHER: Self = Self {
         conns: 64,
-        initial_rx: 4,
-        extra_rx: 1984,
+        // With fewer, each packet would be answered by a grant, and atomic requests could take all.
+        initial_rx: INITIAL_RX,
+        extra_rx: 2240 - 64 * INITIAL_RX,
         conn_entries: CONN_ENTRIES,
     };
 

@@ -21,9 +21,15 @@ impl EpCore {
                 cm_ring.ring.queue.stop_handler();
             }
         }
-        // The references are dropped here, not by a reader.
-        while let Some(ring) = self.ready_rings.pop() {
-            drop(ring);
+        // The references are dropped here, not by a reader. Under the lock no reader is between taking a ring from the
+        // list and putting it back.
+        loop {
+            let inner = self.inner.lock();
+            let ring = self.ready_rings.pop();
+            drop(inner);
+            if ring.is_none() {
+                return;
+            }
         }
     }
 

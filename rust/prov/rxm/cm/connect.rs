@@ -331,6 +331,7 @@ impl EpCore {
                 packets.push(packet);
             });
             if let Err(errno) = made {
+                let _ = cm.free_numbers.push(number, GFP_KERNEL);
                 self.put_bufs(packets);
                 return Err(errno);
             }

@@ -115,6 +115,8 @@ impl EpCore {
             }
             return Err(errno);
         }
+        // Set before the queue is armed, as in `poll_batch`.
+        let _ = self.is_armed.xchg(1, Full);
         queue.arm_handler();
         Ok(())
     }
