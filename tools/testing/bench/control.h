@@ -285,7 +285,7 @@ static int bench_parse(struct bench_test *test, const char *name,
 	if (test->size < BENCH_MIN_SIZE || test->size > BENCH_MAX_SIZE)
 		return -EINVAL;
 	if (test->kind == BENCH_REGISTER &&
-	    (!PAGE_ALIGNED(test->size) ||
+	    (!IS_ALIGNED(test->size, PAGE_SIZE) ||
 	     test->size > BENCH_REGION_PAGES * PAGE_SIZE))
 		return -EINVAL;
 	test->laps = DIV_ROUND_UP(iters, test->lap);
