@@ -31,7 +31,7 @@ def make(kdir: Path, target: str, more: list[str]) -> int:
     if target == "clean":
         ARGUMENTS.unlink(missing_ok=True)
     elif target == "modules" and code == 0:
-        kept = [argument for argument in arguments if not argument.startswith(("CONFIG_", "V="))]
+        kept = [argument for argument in arguments if not argument.startswith(("CONFIG_", "V=", "CC=ccache"))]
         ARGUMENTS.write_text(shlex.join(map(with_path, kept)) + "\n")
     return code
 
