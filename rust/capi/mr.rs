@@ -6,6 +6,7 @@ mod ep_region;
 
 use super::{
     domain::DomainObject,
+    ep::EndpointObject,
     prelude::*,
     xfer_args, //
 };
@@ -28,11 +29,25 @@ struct RegionObject {
     fid: fid_mr,
     /// Domain of the region, if the registration was reported as an event.
     event_domain: Option<Arc<Domain>>,
+    /// True in a domain with FI_MR_ENDPOINT, whose consumers bind and enable each region.
+    is_ep_mode: bool,
     _mr: Arc<MemoryRegion>,
 }
 
 fi_ops! {
-    impl Object for RegionObject: FI_CLASS_MR {}
+    impl Object for RegionObject: FI_CLASS_MR {
+        bind: fn fi_mr_bind(mr: &RegionObject, other, flags) -> Result {
+            ensure(mr.is_ep_mode, Errno::ENOSYS)?;
+            ensure(flags & !FI_COMPLETION == 0, Errno::EBADFLAGS)?;
+            // SAFETY: `other` is NULL or valid.
+            let _: &EndpointObject = unsafe { from_fid(other)? };
+            Ok(())
+        }
+
+        control: fn fi_mr_enable(mr: &RegionObject, command, _arg) -> Result {
+            ensure(mr.is_ep_mode && command as u32 == FI_ENABLE, Errno::ENOSYS)
+        }
+    }
     close(mr) {
         if let Some(domain) = &mr.event_domain {
             domain.drop_events(Source(ptr::from_ref(mr).expose_provenance()));
@@ -97,6 +112,7 @@ unsafe fn register(
             iova: region.base(),
         },
         event_domain: notice.is_some().then(|| domain.clone()),
+        is_ep_mode: domain.is_ep_mode(),
         _mr: region,
     })?;
     // The event follows `*out`, so that its reader finds the region there.

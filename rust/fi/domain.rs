@@ -219,8 +219,13 @@ impl Domain {
         &self.regions
     }
 
-    /// Returns whether endpoints register memory for their peers (FI_MR_ENDPOINT).
+    /// Returns whether endpoints register memory for their peers (FI_MR_ENDPOINT) from pools.
     pub(crate) fn has_ep_regions(&self) -> bool {
+        self.is_ep_mode() && !self.regions.is_empty()
+    }
+
+    /// Returns whether the domain has FI_MR_ENDPOINT.
+    pub(crate) fn is_ep_mode(&self) -> bool {
         self.scope.mr_mode & abi::FI_MR_ENDPOINT != 0
     }
 

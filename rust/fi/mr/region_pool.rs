@@ -86,6 +86,11 @@ impl RegionPool {
         }
     }
 
+    /// Returns whether no endpoint has reserved a region yet. Any context.
+    pub(in crate::fi) fn is_empty(&self) -> bool {
+        self.classes.lock().iter().all(|class| class.count == 0)
+    }
+
     /// Takes a region of at least `pages` pages. Any context.
     ///
     /// # Errors
