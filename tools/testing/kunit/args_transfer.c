@@ -6,6 +6,7 @@
 
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_collective.h>
+#include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 
@@ -92,7 +93,8 @@ static void args_msg_structs_and_flags(struct kunit *test)
 	const u64 known = FI_COMPLETION | FI_MORE | FI_MULTI_RECV | FI_BVEC |
 			  FI_SGL | FI_INJECT | FI_REMOTE_CQ_DATA | FI_FENCE |
 			  FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE |
-			  FI_DELIVERY_COMPLETE | FI_REMOTE_SIGNAL | FI_DIRECTED_RECV;
+			  FI_DELIVERY_COMPLETE | FI_REMOTE_SIGNAL |
+			  FI_DIRECTED_RECV | FI_REMOTE_INVALIDATE;
 
 	ANSWER(-FI_EINVAL, fi_sendmsg(ep, NULL, 0));
 	ANSWER(-FI_EINVAL, fi_recvmsg(ep, NULL, 0));

@@ -6,6 +6,8 @@
 
 #include <linux/delay.h>
 
+#include <rdma/fi_ext.h>
+
 #include "traffic.h"
 
 #define LEN 64
@@ -15,7 +17,7 @@
 		    FI_INJECT_COMPLETE | FI_REMOTE_SIGNAL)
 /* Flags that depend on the device. */
 #define DEVICE_FLAGS (FI_REMOTE_CQ_DATA | FI_TRANSMIT_COMPLETE |	\
-		      FI_DELIVERY_COMPLETE)
+		      FI_DELIVERY_COMPLETE | FI_REMOTE_INVALIDATE)
 /* Types of vectors, which are no flags of the operation. */
 #define VECTOR_FLAGS (FI_BVEC | FI_SGL)
 #define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV)

@@ -87,13 +87,14 @@ static void allocations_are_seen(struct kunit *test)
 	start_watch();
 	kfree(kmalloc(64, GFP_KERNEL));
 	WRITE_ONCE(watch.task, NULL);
-	KUNIT_EXPECT_EQ(test, 1, atomic_read(&watch.with_io));
+	/* Debugging options allocate, too. */
+	KUNIT_EXPECT_LE(test, 1, atomic_read(&watch.with_io));
 	flags = memalloc_noio_save();
 	start_watch();
 	kfree(kmalloc(64, GFP_KERNEL));
 	stop_watch(test, "kmalloc()");
 	memalloc_noio_restore(flags);
-	KUNIT_EXPECT_EQ(test, 1, atomic_read(&watch.all));
+	KUNIT_EXPECT_LE(test, 1, atomic_read(&watch.all));
 }
 
 /* A consumer's calls from its reconnection until it has moved data. */
