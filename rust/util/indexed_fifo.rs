@@ -8,8 +8,8 @@
 //!
 //! The tables are linear hash tables: an insertion splits at most one bucket and a removal merges at most one, and
 //! memory comes in pages. So no operation moves or frees a whole table. If a page cannot be allocated, chains get
-//! longer, and nothing else happens. A queue of known depth [reserves](IndexedFifo::reserve) its buckets, and splits
-//! none.
+//! longer, and nothing else happens. A queue of known depth [gets](IndexedFifo::set_buckets) its buckets beforehand, and
+//! splits none.
 //!
 //! A table can be filled step by step: its *cursor* is the first entry that it does not have yet. There is no lock.
 
@@ -26,6 +26,7 @@ pub(crate) use self::{
         HasLinks,
         Links, //
     },
+    table::Buckets,
 };
 
 use self::{
@@ -93,16 +94,12 @@ impl<T: HasLinks<N>, const N: usize> IndexedFifo<T, N> {
         }
     }
 
-    /// Keeps buckets for this number of groups in each table, so that no insertion up to it splits one. The queue has
-    /// no entries yet. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub(crate) fn reserve(&mut self, groups: usize) -> Result {
-        self.tables
-            .iter_mut()
-            .try_for_each(|table| table.reserve(groups))
+    /// Sets the buckets of each table, which splits none as long as it has no more groups. The queue has no entries
+    /// yet.
+    pub(crate) fn set_buckets(&mut self, buckets: [Buckets<T>; N]) {
+        for (table, buckets) in self.tables.iter_mut().zip(buckets) {
+            table.set_buckets(buckets);
+        }
     }
 
     /// Returns whether the queue is empty.

@@ -16,7 +16,7 @@ mod index;
 mod tests;
 
 pub(super) use self::index::{
-    RxIndex,
+    RxBuckets,
     Search,
     MSG_TABLES,
     RX_TABLES,
@@ -25,7 +25,8 @@ pub(super) use self::index::{
 
 use self::index::{
     ClaimedBy,
-    MsgIndex, //
+    MsgIndex,
+    RxIndex, //
 };
 use crate::{
     prelude::*,
@@ -172,9 +173,9 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         Ok(KBox::init(new, GFP_KERNEL)?)
     }
 
-    /// Sets the index of the posted receives, of which there are none yet.
-    pub(super) fn set_index(&mut self, receives: RxIndex<R>) {
-        self.receives = receives;
+    /// Sets the buckets for the posted receives, of which there are none yet.
+    pub(super) fn set_buckets(&mut self, buckets: RxBuckets<R>) {
+        self.receives.set_buckets(buckets);
     }
 
     /// Returns the number of entries that searches have looked at.

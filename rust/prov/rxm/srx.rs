@@ -31,7 +31,7 @@ use super::{
         Matcher,
         MsgKey,
         PostResult,
-        RxIndex,
+        RxBuckets,
         SEARCH_STEP, //
     },
     peer_srx::{
@@ -205,7 +205,7 @@ impl Srx {
             free.push(ListBox::new(SrxNode::EMPTY)?);
         }
         let mut matcher = Matcher::new(true)?;
-        matcher.set_index(RxIndex::new(size)?);
+        matcher.set_buckets(RxBuckets::new(size)?);
         let state = SrxState {
             matcher,
             free,

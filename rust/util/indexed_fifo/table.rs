@@ -10,6 +10,29 @@ pub(super) const FIRST: usize = 4;
 /// Number of buckets in a page.
 const PAGE: usize = 512;
 
+/// Buckets that are allocated before a table gets them.
+pub(crate) struct Buckets<T> {
+    pages: KVec<KVec<*mut T>>,
+    count: usize,
+}
+
+impl<T> Buckets<T> {
+    /// Allocates buckets for this number of groups. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(crate) fn new(groups: usize) -> Result<Self> {
+        let count = groups.next_power_of_two().max(FIRST);
+        let mut pages = KVec::new();
+        while pages.len() < count.div_ceil(PAGE) {
+            let page = KVec::from_elem(ptr::null_mut(), PAGE, GFP_KERNEL)?;
+            pages.push(page, GFP_KERNEL)?;
+        }
+        Ok(Self { pages, count })
+    }
+}
+
 /// Hash table over the entries of a queue: buckets, whose chains the queue changes.
 pub(super) struct Table<T> {
     first: [*mut T; FIRST],
@@ -36,20 +59,11 @@ impl<T> Table<T> {
         cursor: ptr::null_mut(),
     };
 
-    /// Keeps buckets for this number of groups from now on. The table has no groups yet. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub(super) fn reserve(&mut self, groups: usize) -> Result {
-        let buckets = groups.next_power_of_two().max(FIRST);
-        while self.pages.len() < buckets.div_ceil(PAGE) {
-            let page = KVec::from_elem(ptr::null_mut(), PAGE, GFP_KERNEL)?;
-            self.pages.push(page, GFP_KERNEL)?;
-        }
-        self.buckets = buckets;
-        self.min_buckets = buckets;
-        Ok(())
+    /// Sets the buckets, which are kept from now on. The table has no groups yet.
+    pub(super) fn set_buckets(&mut self, buckets: Buckets<T>) {
+        self.pages = buckets.pages;
+        self.buckets = buckets.count;
+        self.min_buckets = buckets.count;
     }
 
     /// Returns the index of the bucket for a hash.

@@ -85,6 +85,8 @@ static void expect_data(struct kunit *test, struct raw *raw, const u8 *got, size
 			size_t len, size_t padded)
 {
 	KUNIT_ASSERT_EQ(test, raw->pads ? padded : len, size);
+	if (!size)
+		return;
 	KUNIT_EXPECT_MEMEQ(test, got, raw->data, len);
 	KUNIT_EXPECT_NULL(test, memchr_inv(got + len, 0, size - len));
 }

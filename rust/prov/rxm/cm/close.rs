@@ -41,8 +41,9 @@ impl EpCore {
         };
         // Messages that have arrived are kept.
         self.drain_ring(&ring);
-        let conn = self.with_state(|state, sinks| state.close(sinks, peer_idx));
-        let Some(conn) = conn else {
+        let mut closed = self.with_state(|state, sinks| state.close(sinks, peer_idx));
+        // Borrowed: a connection is large for the stack.
+        let Some(conn) = &closed else {
             return;
         };
         conn.lower.ep.close(&mut |context| {
@@ -60,7 +61,8 @@ impl EpCore {
             cm.count_ring_conn(ring.index, -1);
         }
         // The endpoint is bound to the queues of the ring.
-        drop(conn);
+        closed = None;
+        drop(closed);
         self.close_empty_ring(cm, ring.index);
     }
 

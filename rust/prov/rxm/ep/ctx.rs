@@ -9,7 +9,7 @@ use super::super::{
     info,
     matcher::{
         Matcher,
-        RxIndex, //
+        RxBuckets, //
     },
     multi_recv::{
         deliver::INTERNAL_ENTRIES,
@@ -80,7 +80,7 @@ pub(in super::super) struct RxEntries {
     receives: BoxList<Receive>,
     internal: BoxList<Receive>,
     buffers: MultiRecvBufs,
-    index: RxIndex<Receive>,
+    buckets: RxBuckets<Receive>,
 }
 
 impl RxEntries {
@@ -111,7 +111,7 @@ impl RxEntries {
             receives,
             internal,
             buffers: MultiRecvBufs::new(first as u32, buffers, dma::cache_alignment())?,
-            index: RxIndex::new(size.receives)?,
+            buckets: RxBuckets::new(size.receives)?,
         })
     }
 }
@@ -163,9 +163,9 @@ impl RxCtx {
             receives,
             internal,
             buffers,
-            index,
+            buckets,
         } = entries;
-        self.matcher.set_index(index);
+        self.matcher.set_buckets(buckets);
         self.receives = receives;
         self.internal = internal;
         self.buffers = buffers;

@@ -15,16 +15,19 @@
 mod messages;
 mod receives;
 
-pub(super) use self::messages::{
-    ClaimedBy,
-    MsgIndex, //
-};
 pub(in super::super) use self::{
     messages::MSG_TABLES,
     receives::{
-        RxIndex,
+        RxBuckets,
         RX_TABLES, //
     },
+};
+pub(super) use self::{
+    messages::{
+        ClaimedBy,
+        MsgIndex, //
+    },
+    receives::RxIndex, //
 };
 
 use super::MatchSpec;

@@ -20,6 +20,7 @@ use crate::{
             HashSeed, //
         },
         indexed_fifo::{
+            Buckets,
             Entry,
             GroupKey,
             IndexedFifo, //
@@ -166,13 +167,27 @@ impl<R: HasMatchSpec> GroupKey<R> for OfContext {
     }
 }
 
+/// Buckets of the tables of posted receives.
+pub(in super::super::super) struct RxBuckets<R>([Buckets<R>; RX_TABLES]);
+
+impl<R> RxBuckets<R> {
+    /// Allocates the buckets: posting costs the same for up to `size` receives. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(in super::super::super) fn new(size: usize) -> Result<Self> {
+        Ok(Self([Buckets::new(size)?, Buckets::new(size)?]))
+    }
+}
+
 /// Posted receives, tagged and untagged ones.
 ///
 /// # Invariants
 ///
 /// The rank of a posted receive is its number in posting order, times 256, and the number of its class. A class
 /// counts its posted receives.
-pub(in super::super::super) struct RxIndex<R: HasMatchSpec> {
+pub(in super::super) struct RxIndex<R: HasMatchSpec> {
     fifo: IndexedFifo<R, RX_TABLES>,
     fixed: [RxClass; RxClass::FIXED.len()],
     /// Other classes, all of them tagged; those without receives are free.
@@ -184,17 +199,6 @@ pub(in super::super::super) struct RxIndex<R: HasMatchSpec> {
 }
 
 impl<R: HasMatchSpec> RxIndex<R> {
-    /// Creates an empty index. Posting costs the same for up to `size` receives. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub(in super::super::super) fn new(size: usize) -> Result<Self> {
-        let mut new = Self::EMPTY;
-        new.fifo.reserve(size)?;
-        Ok(new)
-    }
-
     /// Empty index, which grows with the first receives.
     pub(in super::super) const EMPTY: Self = Self {
         fifo: IndexedFifo::new(),
@@ -203,6 +207,11 @@ impl<R: HasMatchSpec> RxIndex<R> {
         unclassed: 0,
         posted: 0,
     };
+
+    /// Sets the buckets for the posted receives, of which there are none yet.
+    pub(in super::super) fn set_buckets(&mut self, buckets: RxBuckets<R>) {
+        self.fifo.set_buckets(buckets.0);
+    }
 
     /// Returns the number of entries that searches have looked at.
     #[cfg(CONFIG_KUNIT = "y")]
