@@ -174,6 +174,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
     }
 
     /// Sets the buckets for the posted receives, of which there are none yet.
+    #[inline(never)]
     pub(super) fn set_buckets(&mut self, buckets: RxBuckets<R>) {
         self.receives.set_buckets(buckets);
     }

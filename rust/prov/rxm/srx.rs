@@ -194,6 +194,8 @@ impl Srx {
         Ok(srx)
     }
 
+    // Not inline: it needs more stack than its callers have left.
+    #[inline(never)]
     fn make(
         domain: Option<Arc<Domain>>,
         (size, parts): (usize, usize),

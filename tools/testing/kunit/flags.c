@@ -17,7 +17,9 @@
 		    FI_INJECT_COMPLETE | FI_REMOTE_SIGNAL)
 /* Flags that depend on the device. */
 #define DEVICE_FLAGS (FI_REMOTE_CQ_DATA | FI_TRANSMIT_COMPLETE |	\
-		      FI_DELIVERY_COMPLETE | FI_REMOTE_INVALIDATE)
+		      FI_DELIVERY_COMPLETE)
+/* Flag that needs the key of a region, see mr_ep_invalidate.c. */
+#define KEY_FLAGS FI_REMOTE_INVALIDATE
 /* Types of vectors, which are no flags of the operation. */
 #define VECTOR_FLAGS (FI_BVEC | FI_SGL)
 #define RECV_FLAGS (FI_COMPLETION | FI_MORE | FI_MULTI_RECV)
@@ -117,7 +119,7 @@ static void ep_08_unknown_flags_are_ebadflags(struct kunit *test)
 	for (int bit = 0; bit < 64; bit++) {
 		u64 flag = BIT_ULL(bit);
 
-		if (!((SEND_FLAGS | DEVICE_FLAGS | VECTOR_FLAGS) & flag))
+		if (!((SEND_FLAGS | DEVICE_FLAGS | KEY_FLAGS | VECTOR_FLAGS) & flag))
 			KUNIT_EXPECT_EQ_MSG(test, -FI_EBADFLAGS,
 					    sendmsg(pair->ep[0], buf, LEN,
 						    flag | FI_COMPLETION),

@@ -176,6 +176,7 @@ impl<R> RxBuckets<R> {
     /// # Errors
     ///
     /// -FI_ENOMEM.
+    #[inline(never)]
     pub(in super::super::super) fn new(size: usize) -> Result<Self> {
         Ok(Self([Buckets::new(size)?, Buckets::new(size)?]))
     }
