@@ -201,6 +201,7 @@ impl ImportedSrx {
     /// # Errors
     ///
     /// -FI_ENOMEM.
+    #[inline(never)]
     pub(super) fn new(owner: KBox<dyn ReceiveOwner>) -> Result<Pin<KBox<Self>>> {
         let waiting = Waiting {
             announced: IndexedFifo::new(),
