@@ -285,8 +285,8 @@ static void peer_02_completions_wait_for_a_full_owner(struct kunit *test)
 		peer_receive(test, ends, i);
 	for (int i = 0; i < MANY / 2; i++)
 		peer_send(test, ends, i);
-	for (int ms = 0; !READ_ONCE(owner->refused) && ms < FX_WAIT_MS; ms += 10)
-		msleep(10);
+	for (int ms = 0; !READ_ONCE(owner->refused) && ms < FX_WAIT_MS; ms += 20)
+		msleep(20);
 	KUNIT_EXPECT_EQ(test, 0, READ_ONCE(owner->count));
 	KUNIT_EXPECT_GT(test, READ_ONCE(owner->refused), 0);
 	/* A read for progress does not deliver entries either. */
