@@ -22,7 +22,7 @@ use kernel::fmt::{
 };
 
 /// Counts violations by the peer of a connected endpoint: accesses without permission, each of which ends
-/// the connection. Takes no lock.
+/// the connection, and invalidations of keys of others. Takes no lock.
 pub(crate) struct Violations {
     count: Atomic<u64>,
     /// Address of the peer, once connected.

@@ -234,6 +234,7 @@ impl Endpoint {
             }? Error),
             GFP_KERNEL,
         )?;
+        endpoint.rq.set_violations(&endpoint.violations);
         endpoint.domain.add_endpoint(&endpoint)?;
         if info.handle() != 0 {
             let taken = endpoint.take_connreq(info.handle());

@@ -38,6 +38,7 @@ use super::{
     },
 };
 use crate::{
+    prov::common::stats::Violations,
     rdma::{
         device_attr::Protocol,
         wr_template::{
@@ -193,6 +194,8 @@ pub(super) struct WorkQueue {
     qp_num: Atomic<u32>,
     /// Regions of the endpoint, whose keys a message to this queue may invalidate.
     mr_pool: SetOnce<Arc<MrPool>>,
+    /// Violations by the peer of the endpoint; only for a receive queue.
+    violations: SetOnce<Arc<Violations>>,
     /// Attachment to a shared receive context, if the endpoint uses one.
     srx_attachment: SetOnce<SrxAttachment>,
     /// Set by the first `set_fast_path(true)`, which removes the second bar of [`Self::new`].
@@ -253,6 +256,7 @@ impl WorkQueue {
                 pd: pd.clone(),
                 qp_num: Atomic::new(0),
                 mr_pool: SetOnce::new(),
+                violations: SetOnce::new(),
                 srx_attachment: SetOnce::new(),
                 fast_path_was_enabled: AtomicFlag::new(false),
                 inline_size: Atomic::new(0),

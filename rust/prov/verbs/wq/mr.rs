@@ -8,7 +8,10 @@ use super::super::{
 };
 use crate::{
     fi::mr::ep_region::EpRegion,
-    prov::verbs::prelude::*,
+    prov::{
+        common::stats::Violations,
+        verbs::prelude::*, //
+    },
     util::owned_list::ListBox, //
 };
 
@@ -18,12 +21,28 @@ impl WorkQueue {
         let _ = self.mr_pool.populate(pool.clone());
     }
 
-    /// Records that a message to this queue has invalidated a key.
+    /// Sets the counter of the violations by the peer.
+    pub(in crate::prov::verbs) fn set_violations(&self, violations: &Arc<Violations>) {
+        let _ = self.violations.populate(violations.clone());
+    }
+
+    /// Records that a message to this queue has invalidated a key. A key of no region of the endpoint is a violation,
+    /// logged within the limit of its peer.
     #[cold]
     pub(in crate::prov::verbs) fn set_remotely_invalidated(&self, key: u32) {
         let pool = self.mr_pool.as_ref();
-        if !pool.is_some_and(|pool| pool.set_invalidated(key)) {
-            self.warn("a message has invalidated a key that is none of the endpoint's regions");
+        if pool.is_some_and(|pool| pool.set_invalidated(key)) {
+            return;
+        }
+        if let Some(violations) = self.violations.as_ref() {
+            let number = self.qp_num.load(Relaxed);
+            violations.record(
+                &self.pd.device().name(),
+                fmt!(
+                    "endpoint {}: its peer has invalidated a key of none of its regions",
+                    number
+                ),
+            );
         }
     }
 
