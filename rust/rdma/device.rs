@@ -73,6 +73,8 @@ pub(crate) struct Device {
     pub(crate) uses_virt_dma: bool,
     /// Set if the driver is siw.
     pub(crate) is_siw: bool,
+    /// True if the driver allocates memory when it maps a region (`hns_roce_map_mr_sg()`), and may sleep for that.
+    pub(crate) allocates_to_map: bool,
     /// Set if the driver is rxe.
     pub(crate) is_rxe: bool,
     pub(super) first_port: u32,
@@ -126,6 +128,7 @@ impl Device {
                 node_type,
                 // SAFETY: `ptr` is a registered device.
                 uses_virt_dma: unsafe { bindings::ib_uses_virt_dma(ptr) },
+                allocates_to_map: driver_id == bindings::rdma_driver_id_RDMA_DRIVER_HNS,
                 is_siw: driver_id == bindings::rdma_driver_id_RDMA_DRIVER_SIW,
                 is_rxe: driver_id == bindings::rdma_driver_id_RDMA_DRIVER_RXE,
                 first_port: port,

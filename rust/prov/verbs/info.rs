@@ -212,7 +212,11 @@ pub(super) fn device_info(device: &Arc<Device>, hints: &Hints) -> Result<KBox<In
         ep_cnt: attributes.max_qp as usize,
         mr_cnt: attributes.max_mr as usize,
         mr_iov_limit: attributes.max_fast_reg_page_list_len as usize,
-        more_mr_modes: abi::FI_MR_ENDPOINT,
+        // Regions of endpoints are bound in any context.
+        more_mr_modes: match used.allocates_to_map {
+            true => 0,
+            false => abi::FI_MR_ENDPOINT,
+        },
     }
     .build(hints)?;
     info.set_nic(|desc| describe_nic(desc, &used, &nic))?;
