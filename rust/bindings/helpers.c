@@ -323,16 +323,27 @@ void rust_helper_kofi_dim_sample(void *dim, u64 completions)
 }
 
 /*
- * Turns it on, or off: a change of the moderation that has begun ends before this
- * returns, and none begins afterwards.
+ * Turns it on, which applies the present profile, or off: a change of the
+ * moderation that has begun ends before this returns, and none begins
+ * afterwards. Returns 0, or the error of a device that refuses.
  */
-void rust_helper_kofi_dim_set(void *of, bool is_on)
+int rust_helper_kofi_dim_set(void *of, bool is_on)
 {
 	struct kofi_dim *dim = of;
+	unsigned int at;
+	int ret = 0;
 
 	WRITE_ONCE(dim->is_on, is_on);
 	/* Not cancelled: the work item lets measuring go on. */
 	flush_work(&dim->dim.work);
+	if (is_on) {
+		at = min_t(unsigned int, dim->dim.profile_ix, RDMA_DIM_PARAMS_NUM_PROFILES - 1);
+		ret = rdma_set_cq_moderation(dim->cq, kofi_dim_profiles[at].count,
+					     kofi_dim_profiles[at].period);
+		if (ret)
+			WRITE_ONCE(dim->is_on, false);
+	}
+	return ret;
 }
 
 void rust_helper_kofi_dim_free(void *of)

@@ -54,10 +54,14 @@ impl CqDim {
         unsafe { bindings::kofi_dim_sample(self.raw.as_ptr(), completions) };
     }
 
-    /// Turns the moderation's changes on or off: once they are off, none is under way.
-    pub(crate) fn set_enabled(&self, is_enabled: bool) {
+    /// Turns the moderation's changes on or off: once they are off, none is under way. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// The driver's errors, when they are turned on; they are off then.
+    pub(crate) fn set_enabled(&self, is_enabled: bool) -> Result {
         // SAFETY: By the invariant.
-        unsafe { bindings::kofi_dim_set(self.raw.as_ptr(), is_enabled) };
+        to_result(unsafe { bindings::kofi_dim_set(self.raw.as_ptr(), is_enabled) })
     }
 }
 

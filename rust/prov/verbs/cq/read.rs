@@ -103,7 +103,7 @@ impl provider::CompletionQueue for Cq {
         self.is_adaptive.store(false, Relaxed);
         if let Some(dim) = self.dim.as_ref() {
             // A reader that has seen the flag may take one more sample, which changes nothing.
-            dim.set_enabled(false);
+            dim.set_enabled(false)?;
         }
         Ok(self.poller.cq().set_moderation(count, period)?)
     }
@@ -119,7 +119,7 @@ impl provider::CompletionQueue for Cq {
             let _ = self.dim.populate(dim);
         }
         if let Some(dim) = self.dim.as_ref() {
-            dim.set_enabled(true);
+            dim.set_enabled(true)?;
         }
         self.is_adaptive.store(true, Relaxed);
         Ok(())
