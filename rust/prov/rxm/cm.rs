@@ -261,9 +261,11 @@ impl EpCore {
     /// Handles events and queued work until nothing is left, or the next turn has to do the rest.
     fn run_cm_work(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr) {
         for _ in 0..TURN_BUDGET {
-            if let Some((route, event)) = bound.event(here) {
+            // The other work has its turn between two events: peers can send requests as fast as they are handled.
+            let event = bound.event(here);
+            let has_event = event.is_some();
+            if let Some((route, event)) = event {
                 self.handle_cm_event(here, bound, cm, route, event);
-                continue;
             }
             let (next_unresolved, called, next_dereg) = {
                 let mut state = self.inner.lock();
@@ -287,8 +289,8 @@ impl EpCore {
             if let Some(peer_idx) = called {
                 self.run_action(here, bound, cm, peer_idx);
             }
-            let is_done = next_unresolved.is_none() && called.is_none() && !is_over;
-            if is_done && !self.admit_next(here, bound, cm) {
+            let has_work = next_unresolved.is_some() || called.is_some() || is_over;
+            if !has_event && !has_work && !self.admit_next(here, bound, cm) {
                 return;
             }
         }
