@@ -58,6 +58,25 @@ static void mr_04_peer_access_lasts_from_enable_to_close(struct kunit *test)
 					   key));
 }
 
+/* An endpoint that has shut down its transmits is connected: the peer's access has to end there, too. */
+static void mr_04_a_half_closed_endpoint_ends_the_access(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
+	struct kofi_pair *pair = me_pair(test, 1, 2);
+	struct fid_mr *mr = me_open(test, pair, far, LEN, RMA_BOTH,
+				    FI_COMPLETION, far);
+	u64 key = fi_mr_key(mr), addr = (uintptr_t)far;
+
+	me_tell(test, pair);
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[1], FI_WRITE));
+	KUNIT_ASSERT_EQ(test, 0, me_access(test, pair, FI_READ, near, 64, addr,
+					   key));
+	me_close(test, mr);
+	me_expect_end(test, pair, far);
+	KUNIT_EXPECT_NE(test, 0, me_access(test, pair, FI_READ, near, 64, addr,
+					   key));
+}
+
 /* Each registration of a region of the device has another key, and the old one is invalid. */
 static void mr_04_old_keys_are_invalid(struct kunit *test)
 {
@@ -440,6 +459,7 @@ static void mr_01_domains_register_pages(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(mr_02_ep_mode_is_given_on_request_only),
 	KUNIT_CASE(mr_04_peer_access_lasts_from_enable_to_close),
+	KUNIT_CASE(mr_04_a_half_closed_endpoint_ends_the_access),
 	KUNIT_CASE(mr_04_old_keys_are_invalid),
 	KUNIT_CASE(mr_04_bytes_behind_a_region_are_out_of_reach),
 	KUNIT_CASE(mr_01_silent_regions_need_no_reader),

@@ -85,6 +85,32 @@ static void mr_04_invalidated_keys_give_no_access(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&mr->fid));
 }
 
+/* A receive without FI_COMPLETION at a selective queue reports a message that invalidated a key. */
+static void mr_04_silent_receives_report_invalidations(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN);
+	struct kofi_pair *pair = me_pair_with(test, (struct fx_pair_opts){
+		.mr_pool = 1, .mr_pages = 2,
+		.rx_flags = FI_SELECTIVE_COMPLETION });
+	struct fid_mr *mr = me_open(test, pair, far, LEN, RMA_BOTH,
+				    FI_COMPLETION, far);
+	struct fi_cq_tagged_entry entry = {};
+	const struct fi_msg msg = {};
+	u64 key = fi_mr_key(mr);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_recvmsg(pair->ep[0], &msg, FI_COMPLETION));
+	KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[1], NULL, 0));
+	for (int side = 0; side < 2; side++)
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[side],
+						      &entry, 1));
+	KUNIT_ASSERT_EQ(test, 0, fi_recvmsg(pair->ep[1], &msg, 0));
+	KUNIT_ASSERT_EQ(test, 0, send_invalidating(pair->ep[0], NULL, key, 0));
+	KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[1], &entry, 1));
+	KUNIT_EXPECT_EQ(test, key, entry.data);
+	KUNIT_EXPECT_NE(test, 0, entry.flags & FI_REMOTE_INVALIDATE);
+	KUNIT_EXPECT_EQ(test, 0, fi_close(&mr->fid));
+}
+
 /* Each side invalidates regions of the other one. */
 static void mr_04_both_sides_invalidate_keys(struct kunit *test)
 {
@@ -147,6 +173,7 @@ static void mr_04_unsuitable_invalidations_are_refused(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(mr_04_messages_invalidate_keys),
 	KUNIT_CASE(mr_04_invalidated_keys_give_no_access),
+	KUNIT_CASE(mr_04_silent_receives_report_invalidations),
 	KUNIT_CASE(mr_04_both_sides_invalidate_keys),
 	KUNIT_CASE(mr_04_unsuitable_invalidations_are_refused),
 	{}
