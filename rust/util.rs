@@ -27,5 +27,6 @@ pub(crate) mod registry;
 pub(crate) mod sequence_wait;
 pub(crate) mod sort;
 pub(crate) mod stat_counter;
+mod stoppable_handler;
 pub mod thread;
 pub(crate) mod trace;

@@ -323,9 +323,9 @@ void rust_helper_kofi_dim_sample(void *dim, u64 completions)
 }
 
 /*
- * Turns it on, which applies the present profile, or off: a change of the
- * moderation that has begun ends before this returns, and none begins
- * afterwards. Returns 0, or the error of a device that refuses.
+ * Turns adaptive moderation on, and applies the present profile, or off: a
+ * change of the moderation that has begun ends before this returns, and none
+ * begins afterwards. Returns 0, or the error of a device that refuses.
  */
 int rust_helper_kofi_dim_set(void *of, bool is_on)
 {

@@ -26,7 +26,7 @@ unsafe impl Send for CqDim {}
 unsafe impl Sync for CqDim {}
 
 impl CqDim {
-    /// Begins without moderation, and turned off.
+    /// Creates the adaptive moderation of a queue, turned off.
     ///
     /// # Errors
     ///

@@ -4,14 +4,11 @@
 //! queue but not wait for.
 
 use super::{
-    context::InterruptContext,
     irq_work::InterruptHandler, //
+    stoppable_handler::StoppableHandler,
 };
 use crate::prelude::*;
-use core::{
-    cell::UnsafeCell,
-    pin::Pin, //
-};
+use core::pin::Pin;
 use kernel::{
     bindings,
     container_of,
@@ -25,28 +22,23 @@ use kernel::{
 ///
 /// # Invariants
 ///
-/// - `raw` is initialised, and its function is [`run`].
-/// - `handler` is read only by `run`, and written only by [`Self::stop`], once, after the last `run`.
+/// `raw` is initialised, and its function is [`run`].
 #[pin_data(PinnedDrop)]
 pub(crate) struct BhWork {
     #[pin]
     raw: Opaque<bindings::work_struct>,
-    is_stopped: AtomicFlag,
-    /// True once the calls have ended. The mutex is held while waiting for their end.
     #[pin]
-    has_ended: Mutex<bool>,
-    handler: UnsafeCell<Option<KBox<dyn InterruptHandler>>>,
+    handler: StoppableHandler,
 }
 
-// SAFETY: `raw` may be queued and waited for by anyone; the handler is `Send` and `Sync`.
+// SAFETY: `raw` may be queued and waited for by any thread.
 unsafe impl Send for BhWork {}
 
-// SAFETY: As above; by the invariant the handler is not touched by two at a time, because a work item does not
-// run concurrently with itself.
+// SAFETY: As above.
 unsafe impl Sync for BhWork {}
 
 impl BhWork {
-    /// Makes it; no call comes before [`Self::queue`]. May sleep.
+    /// Creates a work item for `handler`, which is not called before [`Self::queue`]. May sleep.
     ///
     /// # Errors
     ///
@@ -67,9 +59,7 @@ impl BhWork {
                         )
                     }
                 }),
-                is_stopped: AtomicFlag::new(false),
-                has_ended <- new_mutex!(false, "kofi::BhWork"),
-                handler: UnsafeCell::new(Some(handler)),
+                handler <- StoppableHandler::new(handler),
             }),
             GFP_KERNEL,
         )
@@ -90,26 +80,17 @@ impl BhWork {
 
     /// Prevents new calls. Any context.
     pub(crate) fn block(&self) {
-        self.is_stopped.store(true, Release);
+        self.handler.block();
     }
 
     /// Ends the calls: when this returns the handler is not running and will not run. The first call drops
     /// the handler. May sleep.
     pub(crate) fn stop(&self) {
-        self.block();
-        let mut ended = self.has_ended.lock();
-        if *ended {
-            return;
-        }
-        self.wait_idle();
-        *ended = true;
-        // SAFETY: By the invariant, for nothing runs any more.
-        let handler = unsafe { (*self.handler.get()).take() };
-        drop(ended);
-        drop(handler);
+        // SAFETY: A disabled item does not run.
+        unsafe { self.handler.stop(|| self.wait_idle()) };
     }
 
-    /// Waits until nothing is queued or runs, and keeps it so.
+    /// Waits until the work item is neither queued nor running, and disables it.
     fn wait_idle(&self) {
         // SAFETY: By the invariant `raw` is initialised.
         unsafe { bindings::disable_work_sync(self.raw.get()) };
@@ -121,23 +102,20 @@ impl PinnedDrop for BhWork {
     fn drop(self: Pin<&mut Self>) {
         self.block();
         // SAFETY: There is no other reference to the object; a running call only reads.
-        if unsafe { (*self.handler.get()).is_some() } {
+        if !unsafe { self.handler.is_empty() } {
             self.wait_idle();
         }
     }
 }
 
+/// Runs the work item.
+///
 /// # Safety
 ///
 /// Called by the workqueue, with the `raw` of a [`BhWork`].
 unsafe extern "C" fn run(raw: *mut bindings::work_struct) {
     // SAFETY: By this function's contract; `stop` waits for this call before the object is freed.
     let work = unsafe { &*container_of!(Opaque::cast_from(raw), BhWork, raw) };
-    if work.is_stopped.load(Acquire) {
-        return;
-    }
-    // SAFETY: By the invariant it is not written while this runs.
-    if let Some(handler) = unsafe { &*work.handler.get() } {
-        handler.handle(&InterruptContext::assume());
-    }
+    // SAFETY: A work item does not run concurrently with itself, and `wait_idle` waits for it.
+    unsafe { work.handler.call() };
 }

@@ -2,6 +2,7 @@
 
 //! Calls from hard-interrupt context by `irq_work`, which the kernel crate does not wrap yet.
 
+use super::stoppable_handler::StoppableHandler;
 use crate::{
     compat::synchronize_rcu,
     prelude::*,
@@ -10,10 +11,7 @@ use crate::{
         context::InterruptContext, //
     },
 };
-use core::{
-    cell::UnsafeCell,
-    pin::Pin, //
-};
+use core::pin::Pin;
 use kernel::{
     bindings,
     container_of,
@@ -41,25 +39,21 @@ pub(crate) trait InterruptHandler: Send + Sync {
 ///
 /// # Invariants
 ///
-/// - `raw` is initialised, and its function is [`run`].
-/// - `handler` is read only by `run`, and written only by [`Self::stop`], once, after the last `run`.
+/// `raw` is initialised, and its function is [`run`].
 #[pin_data(PinnedDrop)]
 pub(crate) struct IrqWork {
     #[pin]
     raw: Opaque<bindings::irq_work>,
     /// Number of interrupts since the running call began, its own included.
     pending: Atomic<u32>,
-    is_stopped: AtomicFlag,
-    /// True once the calls have ended. The mutex is held while waiting for their end.
     #[pin]
-    has_ended: Mutex<bool>,
-    handler: UnsafeCell<Option<KBox<dyn InterruptHandler>>>,
+    handler: StoppableHandler,
 }
 
-// SAFETY: `raw` may be queued and waited for by anyone; the handler is `Send` and `Sync`.
+// SAFETY: `raw` may be queued and waited for by any thread.
 unsafe impl Send for IrqWork {}
 
-// SAFETY: As above; by the invariant the handler is not touched by two at a time.
+// SAFETY: As above.
 unsafe impl Sync for IrqWork {}
 
 impl IrqWork {
@@ -78,9 +72,7 @@ impl IrqWork {
             pin_init!(Self {
                 raw: Opaque::new(raw),
                 pending: Atomic::new(0),
-                is_stopped: AtomicFlag::new(false),
-                has_ended <- new_mutex!(false, "kofi::IrqWork"),
-                handler: UnsafeCell::new(Some(handler)),
+                handler <- StoppableHandler::new(handler),
             }),
             GFP_KERNEL,
         )
@@ -89,7 +81,7 @@ impl IrqWork {
     /// Requests a call of the handler; one call serves all requests made before it. Any context.
     pub(crate) fn queue(&self) {
         let _reader = rcu::read_lock();
-        if !self.is_stopped.load(Acquire) {
+        if !self.handler.is_blocked() {
             // SAFETY: By the invariant `raw` is initialised, and `stop` waits before it is freed.
             unsafe { bindings::irq_work_queue(self.raw.get()) };
         }
@@ -97,28 +89,19 @@ impl IrqWork {
 
     /// Prevents new calls. Any context.
     pub(crate) fn block(&self) {
-        let _ = self.is_stopped.xchg(true, Full);
+        self.handler.block();
     }
 
     /// Ends the calls: when this returns the handler is not running and will not run. The first call drops
     /// the handler. May sleep.
     pub(crate) fn stop(&self) {
-        self.block();
-        let mut ended = self.has_ended.lock();
-        if *ended {
-            return;
-        }
-        self.wait_idle();
-        *ended = true;
-        // SAFETY: By the invariant, for nothing runs any more.
-        let handler = unsafe { (*self.handler.get()).take() };
-        drop(ended);
-        drop(handler);
+        // SAFETY: `queue` queues nothing once calls are prevented, and `wait_idle` waits for what it has queued.
+        unsafe { self.handler.stop(|| self.wait_idle()) };
     }
 
-    /// Waits until nothing is queued or runs, once `is_stopped` is set.
+    /// Waits until nothing is queued or runs, once calls are prevented.
     fn wait_idle(&self) {
-        // A `queue` that has not seen `is_stopped`, and queues, is an RCU reader.
+        // A `queue` that has not seen that calls are prevented, and queues, is an RCU reader.
         synchronize_rcu();
         // SAFETY: By the invariant `raw` is initialised.
         unsafe { bindings::irq_work_sync(self.raw.get()) };
@@ -133,12 +116,14 @@ impl PinnedDrop for IrqWork {
     fn drop(self: Pin<&mut Self>) {
         self.block();
         // SAFETY: There is no other reference to the object; a running interrupt only reads.
-        if unsafe { (*self.handler.get()).is_some() } {
+        if !unsafe { self.handler.is_empty() } {
             self.wait_idle();
         }
     }
 }
 
+/// Runs the `irq_work`.
+///
 /// # Safety
 ///
 /// Called by an interrupt, with the `raw` of an [`IrqWork`].
@@ -150,12 +135,8 @@ unsafe extern "C" fn run(raw: *mut bindings::irq_work) {
     if work.pending.fetch_add(1, Full) > 0 {
         return;
     }
-    if !work.is_stopped.load(Acquire) {
-        // SAFETY: By the invariant it is not written while this runs.
-        if let Some(handler) = unsafe { &*work.handler.get() } {
-            handler.handle(&InterruptContext::assume());
-        }
-    }
+    // SAFETY: `pending` lets one call run at a time, and `wait_idle` waits for it.
+    unsafe { work.handler.call() };
     if work.pending.xchg(0, Full) > 1 {
         // Queued again rather than looped, which lets this CPU run other work in between.
         work.queue();
