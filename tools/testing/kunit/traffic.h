@@ -47,7 +47,7 @@ void tr_expect_error(struct kunit *test, struct fid_cq *cq, void *context,
 		     int err);
 /* Waits until there is an entry, without reading it; returns what fi_cq_read() returned last. */
 ssize_t tr_await(struct fid_cq *cq);
-/* Reads all errors; returns the number of FI_ECANCELED ones. */
+/* Reads all entries, successes too; returns the number of FI_ECANCELED errors. */
 unsigned int tr_read_flushed(struct kunit *test, struct fid_cq *cq);
 
 /* Expects FI_SHUTDOWN of this endpoint as the next event. */
