@@ -62,7 +62,7 @@ static void mr_04_peer_access_lasts_from_enable_to_close(struct kunit *test)
 static void mr_04_a_half_closed_endpoint_ends_the_access(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
-	struct kofi_pair *pair = me_pair(test, 1, 2);
+	struct kofi_pair *pair = me_pair(test, 1, 0);
 	struct fid_mr *mr = me_open(test, pair, far, LEN, RMA_BOTH,
 				    FI_COMPLETION, far);
 	u64 key = fi_mr_key(mr), addr = (uintptr_t)far;
