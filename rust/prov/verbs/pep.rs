@@ -120,6 +120,7 @@ impl PassiveEndpoint {
         let event = self.core.prepare_connreq(&mut info, net, local, peer)?;
         let link = self.state.lock();
         let eq = link.listen.eq.as_ref().map(|eq| eq.arc().clone());
+        let backlog = link.listen.backlog.unsigned_abs() as usize;
         drop(link);
         let eq = eq.ok_or(Errno::ENOEQ)?;
         let connreqs = &self.fabric.connreqs;
@@ -127,8 +128,8 @@ impl PassiveEndpoint {
         let cm_format = CmFormat::new(self.core.raw_cm_data.get());
         let request = ConnReq::new(&self.fabric, handle, id, device, cm_format, conn)?;
         info.set_handle(handle);
-        // The backlog is rdma_cm's.
-        connreqs.add(handle, self.core.listener_id, usize::MAX, || request)?;
+        // rdma_cm does not count requests that it has reported, and on InfiniBand and RoCE none.
+        connreqs.add(handle, self.core.listener_id, backlog, || request)?;
         let data = cm_format.decode(conn.private_data);
         eq.push(event.fill(Kind::Connection(FI_CONNREQ), data, Some(info)));
         Ok(())

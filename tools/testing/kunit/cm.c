@@ -228,6 +228,52 @@ static void cm_02_an_unread_request_is_rejected_at_close(struct kunit *test)
 	tr_expect_silence(test, conn->fx->eq);
 }
 
+/* Connects another endpoint, whose events go to eq. */
+static struct fid_ep *start_another(struct kunit *test, struct kofi_fabric_fx *fx,
+				    struct fid_pep *pep, struct fid_eq *eq)
+{
+	struct fid_ep *ep = fx_ep(test, fx->domain, fx->info);
+
+	fx_bind(test, ep, eq, fx->cq, FI_TRANSMIT | FI_RECV);
+	fx_start_connect(test, ep, pep);
+	return ep;
+}
+
+static void expect_refusal(struct kunit *test, struct fid_eq *eq, struct fid_ep *ep)
+{
+	struct fi_eq_err_entry error = {};
+
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_error(test, eq, &error));
+	KUNIT_EXPECT_PTR_EQ(test, &ep->fid, error.fid);
+	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
+}
+
+static void cm_02_requests_beyond_the_backlog_are_refused(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open(test);
+	struct fid_pep *pep = fx_pep(test, fx->fabric, fx->info);
+	struct fid_eq *eq = fx_eq(test, fx->fabric);
+	struct fi_info *first;
+	struct fid_ep *ep;
+	int backlog = 2;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_pep_bind(pep, &fx->eq->fid, 0));
+	KUNIT_ASSERT_EQ(test, 0, fi_control(&pep->fid, FI_BACKLOG, &backlog));
+	KUNIT_ASSERT_EQ(test, 0, fi_listen(pep));
+	ep = start_another(test, fx, pep, eq);
+	first = fx_wait_request(test, fx->eq);
+	start_another(test, fx, pep, eq);
+	fx_wait_request(test, fx->eq);
+	expect_refusal(test, eq, start_another(test, fx, pep, eq));
+	tr_expect_silence(test, fx->eq);
+	/* The answer to a request makes room for another one. */
+	KUNIT_ASSERT_EQ(test, 0, fi_reject(pep, first->handle, NULL, 0));
+	expect_refusal(test, eq, ep);
+	start_another(test, fx, pep, eq);
+	fx_wait_request(test, fx->eq);
+	expect_refusal(test, eq, start_another(test, fx, pep, eq));
+}
+
 static void cm_03_private_data_over_the_limit(struct kunit *test)
 {
 	struct conn *conn = open_listener_and_ep(test);
@@ -345,6 +391,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_02_reject_is_econnrefused_with_data),
 	KUNIT_CASE(eq_01_err_data_is_truncated_to_the_buffer),
 	KUNIT_CASE(cm_02_an_unread_request_is_rejected_at_close),
+	KUNIT_CASE(cm_02_requests_beyond_the_backlog_are_refused),
 	KUNIT_CASE(cm_03_private_data_over_the_limit),
 	KUNIT_CASE(cm_03_getopt_checks_the_size),
 	KUNIT_CASE(cm_04_connect_twice_is_eisconn),
