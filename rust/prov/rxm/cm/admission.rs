@@ -50,13 +50,18 @@ pub(in super::super) type Waiter = (u64, u32);
 
 impl ConnMgr {
     /// Returns whether no further connection is permitted.
-    pub(in super::super) fn is_at_limit(&self, limits: &ConnLimits) -> bool {
+    fn is_at_limit(&self, limits: &ConnLimits) -> bool {
         if limits.max_conns() == 0 {
             return false;
         }
         let expected = self.peers.iter().flatten();
         let expected = expected.filter(|cm_peer| cm_peer.fsm.state() == State::AwaitingPeer);
         limits.at_limit(expected.count())
+    }
+
+    /// Returns whether the peer has to wait for a connection: at the limit, and behind peers that have waited longer.
+    pub(in super::super) fn has_to_wait(&mut self, limits: &ConnLimits, peer_idx: u32) -> bool {
+        self.is_at_limit(limits) || self.first_waiter().is_some_and(|first| first != peer_idx)
     }
 
     /// Returns whether the peer has a connection or is getting one.

@@ -121,7 +121,7 @@ impl EpCore {
         cm: &mut ConnMgr,
         peer_idx: u32,
     ) {
-        if cm.is_at_limit(&self.limits) {
+        if cm.has_to_wait(&self.limits, peer_idx) {
             cm.enqueue(peer_idx);
         } else if cm
             .cm_peer(peer_idx)

@@ -167,7 +167,7 @@ impl EpCore {
             true => loopback_idx(peer_idx),
             false => peer_idx,
         };
-        if !order.is_eq() && !cm.has_slot(peer_idx) && cm.is_at_limit(&self.limits) {
+        if !order.is_eq() && !cm.has_slot(peer_idx) && cm.has_to_wait(&self.limits, peer_idx) {
             // The peer gets a request when a connection is free.
             cm.enqueue(peer_idx);
             return reject(RejectReason::Already);
