@@ -267,14 +267,15 @@ impl EpCore {
             if let Some((route, event)) = event {
                 self.handle_cm_event(here, bound, cm, route, event);
             }
-            let (next_unresolved, called, next_dereg) = {
-                let mut state = self.inner.lock();
-                (
-                    state.unresolved.next_addr(),
-                    state.next_cm_work(),
-                    state.next_dereg(),
-                )
-            };
+            let (next_unresolved, called, next_dereg, has_retries) =
+                self.with_state(|state, sinks| {
+                    (
+                        state.unresolved.next_addr(),
+                        state.next_cm_work(),
+                        state.next_dereg(),
+                        state.retry_step(sinks),
+                    )
+                });
             let is_over = next_dereg.is_some();
             if let Some(mut packet) = next_dereg {
                 // Deregistered before the consumer gets its memory back.
@@ -289,7 +290,7 @@ impl EpCore {
             if let Some(peer_idx) = called {
                 self.run_action(here, bound, cm, peer_idx);
             }
-            let has_work = next_unresolved.is_some() || called.is_some() || is_over;
+            let has_work = next_unresolved.is_some() || called.is_some() || is_over || has_retries;
             if !has_event && !has_work && !self.admit_next(here, bound, cm) {
                 return;
             }

@@ -373,8 +373,10 @@ pub(super) struct Peer {
     pub(super) tx_share: TxShare,
     /// True while an operation holds a reserved transmit buffer.
     pub(super) holds_reserve: bool,
-    /// Number of deferred packets of the peer.
-    pub(super) deferred_rx: usize,
+    /// Received packets that are deferred until they can be processed, in order of arrival.
+    pub(super) deferred_rx: BoxList<Packet>,
+    /// Node for the list of peers with deferred packets; `None` while the peer is in it.
+    pub(super) deferred_node: Option<ListBox<u32>>,
     /// Memory of the peer's unexpected messages, in bytes.
     pub(super) unexp_bytes: usize,
     /// Node for the connection manager's queue; `None` while the peer is queued.
@@ -385,6 +387,7 @@ impl Peer {
     /// Creates a peer without a connection.
     pub(super) fn new(addr: SocketAddr, peer_idx: u32) -> Result<KBox<Self>> {
         let cm_node = Some(ListBox::new(peer_idx)?);
+        let deferred_node = Some(ListBox::new(peer_idx)?);
         Ok(KBox::new(
             Self {
                 addr,
@@ -398,7 +401,8 @@ impl Peer {
                 stalled_checks: 0,
                 tx_share: TxShare::new(),
                 holds_reserve: false,
-                deferred_rx: 0,
+                deferred_rx: BoxList::new(),
+                deferred_node,
                 unexp_bytes: 0,
                 cm_node,
             },

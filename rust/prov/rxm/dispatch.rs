@@ -46,6 +46,9 @@ use crate::{
     },
 };
 
+/// Number of deferred packets that are processed again under one hold of the lock.
+const RETRY_STEP: usize = 64;
+
 /// Result of processing a packet.
 pub(super) enum RxOutcome {
     /// The buffer is not needed any more.
@@ -97,10 +100,7 @@ impl EpState {
                 let _ = self.repost(packet);
             }
             Ok(RxOutcome::Deferred) => {
-                if let Some(peer) = self.peer(peer_idx) {
-                    peer.deferred_rx += 1;
-                }
-                self.deferred_rx.push(packet);
+                self.defer_rx(packet);
                 // An imported SRX does not announce posted receives.
                 self.needs_srx_retry |= self.rx_ctxs.ctx(0).is_imported();
             }
@@ -129,23 +129,81 @@ impl EpState {
         }
     }
 
-    /// Processes the deferred packets again. Those of the peer `ending`, whose connection ends, may exceed the
-    /// limits.
-    pub(super) fn retry_deferred(&mut self, sinks: &CompSinks, ending: Option<u32>) {
-        let mut deferred_rx = mem::take(&mut self.deferred_rx);
-        for packet in deferred_rx.iter() {
-            if let Some(peer) = self
-                .peer(packet.peer_idx)
-                .filter(|peer| peer.deferred_rx > 0)
-            {
-                peer.deferred_rx = 0;
-                peer.sar_rx.clear_deferred();
+    /// Keeps a packet until its peer's deferred packets are processed again.
+    fn defer_rx(&mut self, packet: ListBox<Packet>) {
+        let Self {
+            peers,
+            deferred_peers,
+            ..
+        } = self;
+        let peer = peers
+            .get_mut(packet.peer_idx as usize)
+            .and_then(Option::as_mut);
+        match peer {
+            Some(peer) => {
+                peer.deferred_rx.push(packet);
+                if let Some(node) = peer.deferred_node.take() {
+                    deferred_peers.push(node);
+                }
             }
+            // Cannot happen: packets are dispatched to a peer.
+            None => self.keep(packet),
         }
-        while let Some(packet) = deferred_rx.pop() {
-            let is_limited = ending != Some(packet.peer_idx);
+    }
+
+    /// Processes the deferred packets of all peers again, the first [`RETRY_STEP`] at once. The connection manager
+    /// processes the others, see [`Self::retry_step`].
+    pub(super) fn retry_deferred(&mut self, sinks: &CompSinks) {
+        if self.has_deferred_rx() {
+            self.retries_left = self.deferred_peers.len();
+            let _ = self.retry_step(sinks);
+        }
+    }
+
+    /// Continues [`Self::retry_deferred`] with the peers that have waited longest, and returns whether there were any.
+    /// Stops after [`RETRY_STEP`] packets and the other packets of the same peer, because the lock is held.
+    pub(super) fn retry_step(&mut self, sinks: &CompSinks) -> bool {
+        let has_retries = self.retries_left > 0;
+        let mut processed = 0;
+        while self.retries_left > 0 && processed < RETRY_STEP {
+            self.retries_left -= 1;
+            let Some(node) = self.deferred_peers.pop() else {
+                break;
+            };
+            let peer_idx = *node;
+            if let Some(peer) = self.peer(peer_idx) {
+                peer.deferred_node = Some(node);
+            }
+            let count = self.retry_peer(sinks, peer_idx, true);
+            if count == 0 {
+                // The connection has ended meanwhile: the peer may be unused.
+                self.queue_cm_work(peer_idx);
+            }
+            processed += 1 + count;
+        }
+        has_retries
+    }
+
+    /// Processes the deferred packets of a peer again, and returns their number. The memory limits apply if
+    /// `is_limited` is set.
+    pub(super) fn retry_peer(
+        &mut self,
+        sinks: &CompSinks,
+        peer_idx: u32,
+        is_limited: bool,
+    ) -> usize {
+        let Some(peer) = self.peer(peer_idx) else {
+            return 0;
+        };
+        let mut packets = mem::take(&mut peer.deferred_rx);
+        let count = packets.len();
+        if count > 0 {
+            peer.sar_rx.clear_deferred();
+        }
+        while let Some(packet) = packets.pop() {
             self.process_rx(sinks, packet, is_limited);
         }
+        count
     }
 
     fn dispatch_rx(&mut self, sinks: &CompSinks, packet: &Packet, is_limited: bool) -> RxResult {
@@ -154,7 +212,7 @@ impl EpState {
         let Some(peer) = self.peer(peer_idx) else {
             return Ok(RxOutcome::Done);
         };
-        let has_deferred_rx = peer.deferred_rx > 0;
+        let has_deferred_rx = !peer.deferred_rx.is_empty();
         let from = peer.addr;
         if let RxData::RemoteWrite(len, data) = packet.rx_data {
             if !sinks.reports_remote_writes {
@@ -323,13 +381,6 @@ impl EpState {
                 };
                 self.queue_bounded(sinks, msg, unexp, missing)
             }
-        }
-    }
-
-    /// Processes the deferred packets again, if there are any.
-    pub(super) fn retry_deferred_all(&mut self, sinks: &CompSinks) {
-        if !self.deferred_rx.is_empty() {
-            self.retry_deferred(sinks, None);
         }
     }
 }

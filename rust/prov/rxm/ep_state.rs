@@ -116,8 +116,10 @@ pub(super) struct EpState {
     pub(super) rx_pool: RxPool,
     /// Free control buffers that belong to no connection.
     ctrl_bufs: BoxList<Packet>,
-    /// Received packets that are deferred until they can be processed, in order of arrival.
-    pub(super) deferred_rx: BoxList<Packet>,
+    /// Indices of the peers whose received packets are deferred; the next one to retry is the first.
+    pub(super) deferred_peers: BoxList<u32>,
+    /// Number of these peers whose packets have to be processed again.
+    pub(super) retries_left: usize,
     /// Completed operations whose memory has to be deregistered before they are reported.
     pub(super) pending_dereg: BoxList<Packet>,
     pub(super) inflight: Inflight<Packet>,
@@ -195,7 +197,8 @@ impl EpState {
             tx_reserves: BoxList::new(),
             rx_pool: RxPool::new(),
             ctrl_bufs: BoxList::new(),
-            deferred_rx: BoxList::new(),
+            deferred_peers: BoxList::new(),
+            retries_left: 0,
             pending_dereg: BoxList::new(),
             inflight: Inflight::new(0, TX_OPS)?,
             reads_inflight: Inflight::new(FIRST_READ, contexts * size.max_entries())?,
@@ -277,7 +280,10 @@ impl EpState {
 
     /// Returns whether the connection manager has something to do besides arming its timer.
     pub(super) fn has_cm_work(&self) -> bool {
-        !self.cm_queue.is_empty() || !self.unresolved.is_empty() || !self.pending_dereg.is_empty()
+        !self.cm_queue.is_empty()
+            || !self.unresolved.is_empty()
+            || !self.pending_dereg.is_empty()
+            || self.retries_left > 0
     }
 
     /// Takes the next peer from the connection manager's queue. The peer can be queued again from now on.
@@ -292,7 +298,7 @@ impl EpState {
 
     /// Returns whether received packets are deferred.
     pub(super) fn has_deferred_rx(&self) -> bool {
-        !self.deferred_rx.is_empty()
+        !self.deferred_peers.is_empty()
     }
 
     /// Returns whether something may wait for a reader to free an entry of the consumer's queue.
@@ -354,6 +360,7 @@ impl EpState {
         let mut receives = BoxList::new();
         for peer in self.peers.iter_mut().flatten() {
             packets.append(&mut peer.deferred);
+            packets.append(&mut peer.deferred_rx);
             packets.append(&mut peer.awaiting_reply);
             self.tx_pool.put_share(&mut peer.tx_share);
             receives.append(&mut peer.rndv_reads);
@@ -365,7 +372,6 @@ impl EpState {
         }
         for others in [
             &mut self.pending_dereg,
-            &mut self.deferred_rx,
             self.rx_pool.free_bufs(),
             &mut self.ctrl_bufs,
             &mut self.tx_reserves,

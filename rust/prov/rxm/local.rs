@@ -212,7 +212,7 @@ impl EpState {
         let accepts_rx =
             |conn: &Conn| conn.conn_gen == conn_gen && conn.is_open() && conn.accepts_rx();
         let is_open = conn.is_some_and(accepts_rx);
-        if !is_open || !has_ctx || peer.deferred_rx > 0 {
+        if !is_open || !has_ctx || !peer.deferred_rx.is_empty() {
             return false;
         }
         let key = MsgKey {

@@ -95,9 +95,7 @@ impl EpCore {
             if state.deliver(sinks) {
                 continue;
             }
-            if state.has_deferred_rx() {
-                state.retry_deferred(sinks, None);
-            }
+            state.retry_deferred(sinks);
             break state.needs_cm_work();
         };
         if needs_cm_work {

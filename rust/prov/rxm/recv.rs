@@ -69,7 +69,7 @@ impl EpState {
                 return Err(Errno::EAGAIN);
             }
         }
-        self.retry_deferred_all(sinks);
+        self.retry_deferred(sinks);
         Ok(None)
     }
 

@@ -79,7 +79,7 @@ impl Peer {
             return OpsInFlight::None;
         };
         let mut deferred = self.deferred.iter();
-        let is_open = self.deferred_rx > 0
+        let is_open = !self.deferred_rx.is_empty()
             || conn.tx_exclusive
             || conn.reads_left < MAX_READS
             || !self.awaiting_reply.is_empty()
@@ -101,7 +101,7 @@ impl Peer {
         self.conn.is_none()
             && self.tx_count == 0
             && self.tx_share.is_empty()
-            && self.deferred_rx == 0
+            && self.deferred_node.is_some()
             && self.unexp_bytes == 0
             && self.rndv_reads.is_empty()
             && !self.sar_rx.any(|_| true)

@@ -73,16 +73,14 @@ impl EpState {
                 conn.extensions = extensions;
             }
             // Packets that had to wait for the extensions can be parsed now.
-            self.retry_deferred_all(sinks);
+            let _ = self.retry_peer(sinks, peer_idx, true);
             self.progress_peer(sinks, peer_idx);
         }
     }
 
     /// Removes the connection of a peer. Complete messages that have arrived on it are kept.
     pub(in super::super) fn close(&mut self, sinks: &CompSinks, peer_idx: u32) -> Option<Conn> {
-        if self.peer(peer_idx)?.deferred_rx > 0 {
-            self.retry_deferred(sinks, Some(peer_idx));
-        }
+        let _ = self.retry_peer(sinks, peer_idx, false);
         let mut conn = self.peer(peer_idx)?.conn.take()?;
         self.release_conn_rx(&conn);
         conn.ctrl_bufs.append(&mut conn.atomic_resps);

@@ -101,7 +101,7 @@ impl EpState {
             Ok(unexp) => {
                 receive.spec.tag = unexp.key.tag.map(|tag| (tag, 0));
                 self.deliver_unexp(sinks, receive, &unexp);
-                self.retry_deferred_all(sinks);
+                self.retry_deferred(sinks);
                 Ok(())
             }
             Err(errno) => {
@@ -137,7 +137,7 @@ impl EpState {
         if let Some(mut receive) = rx_ctx.get_free() {
             receive.is_reported = true;
             self.deliver_unexp(sinks, receive, unexp);
-            self.retry_deferred_all(sinks);
+            self.retry_deferred(sinks);
         }
     }
 }

@@ -266,7 +266,7 @@ impl EpCore {
             srx.retry_unannounced();
         }
         self.with_cm_work(|state, sinks| {
-            state.retry_deferred_all(sinks);
+            state.retry_deferred(sinks);
             state.needs_srx_retry |= state.rx_ctxs.ctx(0).needs_srx_retry();
         });
     }
@@ -287,12 +287,12 @@ impl SrxEp for EpCore {
     fn start(&self, srx_recv: SrxRecv, unexp: ListBox<UnexpMsg>) {
         self.with_cm_work(|state, sinks| {
             state.srx_matched(sinks, srx_recv, unexp);
-            state.retry_deferred_all(sinks);
+            state.retry_deferred(sinks);
         });
     }
 
     fn retry(&self) {
-        self.with_cm_work(EpState::retry_deferred_all);
+        self.with_cm_work(EpState::retry_deferred);
     }
 
     fn discard(&self, mut unexp: ListBox<UnexpMsg>) {
@@ -301,7 +301,7 @@ impl SrxEp for EpCore {
             unexp.target = Some(RxTarget::Discard);
             state.rx_ctxs.ctx_mut(at).assigned.push(unexp);
             let _ = state.deliver_ctx(sinks, at);
-            state.retry_deferred_all(sinks);
+            state.retry_deferred(sinks);
         });
     }
 }
