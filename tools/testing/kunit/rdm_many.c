@@ -25,6 +25,13 @@ struct message {
 	u32	peer;
 };
 
+struct many_attr {
+	u32	count;
+	u32	sharers;	/* peers that share a transmit context */
+	u32	cq_size;	/* of the peers' queue */
+	bool	has_receives;	/* for a first message of each peer and its answer */
+};
+
 struct many {
 	u32			count;
 	struct kofi_rdm		*hub;
@@ -55,12 +62,12 @@ static void set_option(struct kunit *test, struct fid_ep *ep, int name, size_t v
 	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&ep->fid, FI_OPT_ENDPOINT, name, &value, sizeof(value)));
 }
 
-static void open_peer(struct kunit *test, struct many *m, u32 i)
+static void open_peer(struct kunit *test, struct many *m, u32 i, const struct many_attr *many_attr)
 {
 	struct fi_tx_attr attr = {};
 	struct kofi_rdm names = *m->hub;
 
-	if (i % SHARERS == 0) {
+	if (i % many_attr->sharers == 0) {
 		KUNIT_ASSERT_EQ(test, 0, fi_stx_context(m->domain, &attr, &m->stx, NULL));
 		fx_defer_close(test, &m->stx->fid);
 	}
@@ -74,21 +81,24 @@ static void open_peer(struct kunit *test, struct many *m, u32 i)
 	names.name_len = sizeof(names.name);
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&m->peer[i]->fid, &names.name, &names.name_len));
 	m->to[i] = rdm_addr(test, m->hub, &names);
+	if (!many_attr->has_receives)
+		return;
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(m->peer[i], &m->answered[i], sizeof(*m->answered), NULL,
 					 FI_ADDR_UNSPEC, &m->answered[i]));
 	KUNIT_ASSERT_EQ(test, 0, rdm_recv(m->hub, FI_ADDR_UNSPEC, &m->got[i], sizeof(*m->got),
 					  &m->got[i]));
 }
 
-static struct many *open_many(struct kunit *test, u32 count)
+static struct many *open_many(struct kunit *test, const struct many_attr *many_attr)
 {
+	u32 count = many_attr->count;
 	struct many *m = (void *)tr_buffer(test, sizeof(*m));
 	struct rdm_opts opts = { .cq_size = 4 * count, .rx_size = count };
 	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
 	struct fi_cq_attr cq_attr = {
 		.format = FI_CQ_FORMAT_TAGGED,
 		.wait_obj = FI_WAIT_UNSPEC,
-		.size = 4 * count,
+		.size = many_attr->cq_size,
 	};
 	struct fi_info *hints = rdm_hints(test);
 
@@ -113,7 +123,7 @@ static struct many *open_many(struct kunit *test, u32 count)
 	m->answered = array_of(test, count, sizeof(*m->answered));
 	m->to_answer = array_of(test, BITS_TO_LONGS(count), sizeof(long));
 	for (u32 i = 0; i < count; i++)
-		open_peer(test, m, i);
+		open_peer(test, m, i, many_attr);
 	return m;
 }
 
@@ -180,7 +190,13 @@ static bool read_peers(struct kunit *test, struct many *m)
 
 static void rdm_11_many_first_messages_arrive_at_once(struct kunit *test)
 {
-	struct many *m = open_many(test, many_peers);
+	const struct many_attr attr = {
+		.count = many_peers,
+		.sharers = SHARERS,
+		.cq_size = 4 * many_peers,
+		.has_receives = true,
+	};
+	struct many *m = open_many(test, &attr);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	size_t connected = 0;
 
@@ -221,7 +237,118 @@ static void rdm_11_many_first_messages_arrive_at_once(struct kunit *test)
 	rdm_exchange(test, m->hub, rdm_addr(test, m->hub, m->hub), m->hub);
 }
 
+/* Peers that send more than an endpoint keeps of each one; all of them together stay below its limit. */
+#define SENDERS		24
+#define BODY		(16 * SZ_1K - 64)
+/* Messages of each peer. The hub keeps a mebibyte of each, so KEPT are kept, and not all of UNRECEIVED. */
+#define MESSAGES	80
+#define KEPT		60
+#define UNRECEIVED	66
+
+struct numbered {
+	u32	peer;
+	u32	seq;
+};
+
+/* Reads the completion of a send, whose context is its message. */
+static bool read_sent(struct kunit *test, struct many *m, u32 *done)
+{
+	struct fi_cq_tagged_entry entry;
+	struct numbered *message;
+	ssize_t ret = fi_cq_read(m->cq, &entry, 1);
+
+	if (ret == -FI_EAGAIN)
+		return false;
+	KUNIT_ASSERT_EQ(test, 1, ret);
+	message = entry.op_context;
+	done[message->peer]++;
+	return true;
+}
+
+/* Sends as many messages of each peer as it takes. */
+static bool send_numbered(struct kunit *test, struct many *m, struct numbered *messages, u8 *body,
+			  u32 *sent)
+{
+	bool has_sent = false;
+
+	for (u32 i = 0; i < m->count; i++) {
+		while (sent[i] < MESSAGES) {
+			struct numbered *message = &messages[i * MESSAGES + sent[i]];
+			struct kvec iov[] = { { message, sizeof(*message) }, { body, BODY } };
+			int ret;
+
+			*message = (struct numbered){ i, sent[i] };
+			ret = fi_sendv(m->peer[i], iov, NULL, 2, m->to_hub, message);
+			if (ret == -FI_EAGAIN)
+				break;
+			KUNIT_ASSERT_EQ(test, 0, ret);
+			sent[i]++;
+			has_sent = true;
+		}
+	}
+	return has_sent;
+}
+
+/* Messages that exceed what the hub keeps wait in their packets, and arrive in order as receives are posted. */
+static void rdm_06_deferred_packets_of_many_peers_arrive(struct kunit *test)
+{
+	const struct many_attr attr = {
+		.count = SENDERS,
+		.sharers = 1,
+		.cq_size = SENDERS * MESSAGES,
+	};
+	struct many *m = open_many(test, &attr);
+	struct numbered *messages = array_of(test, SENDERS * MESSAGES, sizeof(*messages));
+	u32 *sent = array_of(test, SENDERS, sizeof(*sent));
+	u32 *done = array_of(test, SENDERS, sizeof(*done));
+	u32 *got = array_of(test, SENDERS, sizeof(*got));
+	u8 *body = tr_vbuffer(test, BODY), *in = tr_vbuffer(test, BODY + sizeof(*messages));
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct numbered *message = (void *)in;
+	u32 fewest_sent = 0, fewest_done = 0, received = 0;
+	bool is_posted = false;
+
+	while (received < SENDERS * MESSAGES) {
+		struct fi_cq_tagged_entry entry;
+		bool is_busy = send_numbered(test, m, messages, body, sent);
+		ssize_t ret;
+
+		is_busy |= read_sent(test, m, done);
+		fewest_sent = U32_MAX;
+		fewest_done = U32_MAX;
+		for (u32 i = 0; i < SENDERS; i++) {
+			fewest_sent = min(fewest_sent, sent[i]);
+			fewest_done = min(fewest_done, done[i]);
+		}
+		/* A local message that the hub does not keep is not done. */
+		if (!is_posted && fewest_sent >= UNRECEIVED && fewest_done >= KEPT) {
+			ret = rdm_recv(m->hub, FI_ADDR_UNSPEC, in, BODY + sizeof(*message), in);
+			KUNIT_ASSERT_EQ(test, 0, ret);
+			is_posted = true;
+		}
+		ret = fi_cq_read(m->hub->cq, &entry, 1);
+		if (ret == 1) {
+			KUNIT_ASSERT_EQ(test, BODY + sizeof(*message), entry.len);
+			KUNIT_ASSERT_LT(test, message->peer, SENDERS);
+			KUNIT_ASSERT_EQ(test, got[message->peer]++, message->seq);
+			received++;
+			is_posted = false;
+			is_busy = true;
+		} else {
+			KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+		}
+		if (is_busy)
+			end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+		else
+			usleep_range(500, 1000);
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "%u of %u messages received, %u sent by each peer, %u done",
+				      received, SENDERS * MESSAGES, fewest_sent, fewest_done);
+	}
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE_SLOW(rdm_06_deferred_packets_of_many_peers_arrive),
 	KUNIT_CASE_SLOW(rdm_11_many_first_messages_arrive_at_once),
 	{}
 };
