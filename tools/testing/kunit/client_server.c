@@ -193,6 +193,7 @@ static void cm_01_a_request_has_the_listeners_attributes(struct kunit *test)
 			request->domain_attr->mr_mode);
 	KUNIT_EXPECT_EQ(test, server.info->domain_attr->cq_data_size,
 			request->domain_attr->cq_data_size);
+	fx_refuse(test, pep);
 }
 
 /* The client sends private data of some length; the server rejects with data of the same length. */

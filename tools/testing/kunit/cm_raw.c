@@ -210,6 +210,7 @@ static void framed_listener_clamps_the_length_of_raw_data(struct kunit *test)
 		got = request(test, raw, raw->data, raw->connect, event);
 		KUNIT_ASSERT_EQ(test, min_t(int, lengths[i], raw->connect - 1), got);
 		KUNIT_EXPECT_MEMEQ(test, event->data, raw->data + 1, got);
+		fx_refuse(test, raw->pep);
 	}
 }
 
@@ -224,6 +225,7 @@ static void raw_listener_sees_the_frame(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, raw->pads ? IB_CONNECT : 8, got);
 	KUNIT_EXPECT_EQ(test, 7, event->data[0]);
 	KUNIT_EXPECT_MEMEQ(test, event->data + 1, raw->data, 7);
+	fx_refuse(test, raw->pep);
 }
 
 /* Reject codes of the connection manager are the provider's errno, and have a text. */

@@ -157,6 +157,11 @@ struct fid_ep *fx_connect(struct kunit *test, struct fid_domain *domain,
 void fx_start_connect(struct kunit *test, struct fid_ep *ep,
 		      struct fid_pep *pep);
 struct fi_info *fx_wait_request(struct kunit *test, struct fid_eq *eq);
+/* Closes a listener, which rejects its requests: on iWARP, closing a connecting endpoint waits for the answer. */
+static inline void fx_refuse(struct kunit *test, struct fid_pep *pep)
+{
+	fx_close(test, &pep->fid);
+}
 /* ... and fi_accept() of a bound endpoint and both FI_CONNECTED. */
 void fx_finish_accept(struct kunit *test, struct fid_ep *ep,
 		      struct fid_eq *eq);

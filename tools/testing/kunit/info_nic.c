@@ -164,6 +164,7 @@ static void request_describes_the_device(struct kunit *test)
 	ep = fx_bound_ep(test, fx);
 	fx_start_connect(test, ep, pep);
 	expect_described(test, fx_wait_request(test, fx->eq));
+	fx_refuse(test, pep);
 }
 
 static struct kunit_case cases[] = {
