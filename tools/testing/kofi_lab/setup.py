@@ -27,9 +27,9 @@ GUEST = (
     "busybox-static ibverbs-providers ibverbs-utils iproute2 libfabric-bin libfabric-dev"
     " perftest qemu-system-x86 rdma-core rdmacm-utils"
 ).split()
-# Packages that only the documentation needs, and those that only the tests need.
+# Packages that only the documentation needs, and those that only the soak needs.
 DOCS = ("groff-base", "python3-sphinx")
-TESTS = (*DOCS, "dkms")
+SOAK = ("dkms",)
 
 
 def ensure(*more: str) -> None:

@@ -69,7 +69,7 @@ def run(choice: Choice, lanes: list[str]) -> int:
             static.run_compiling(target, results, choice.checks)
 
     def work() -> None:
-        setup.ensure(*setup.TESTS)
+        setup.ensure(*setup.DOCS)
         run_lanes(results, choice, lanes, run_checks)
 
     count_errors(results, work)
@@ -173,16 +173,23 @@ def run_guests(session: Session, chosen: list[plan.Scenario]) -> None:
 
 
 def soak(pattern: str, lanes: list[str]) -> int:
-    """Runs the long scenarios, and the tests of a kernel with kOFI in its tree. Returns the exit status."""
+    """Runs the long scenarios and checks, and the tests of a kernel with kOFI in its tree. Returns the exit status."""
     results = Results()
 
-    def run_kunit_tree(wait_for_builds: Callable[[], None]) -> None:
+    def run_checks(wait_for_builds: Callable[[], None]) -> None:
         wait_for_builds()
+        if "plain" in lanes:
+            static.run(static.SOAK, kernel.ensure(lane("plain")), results, pattern)
         if "uml" in lanes and (not pattern or matches(pattern, kunit_tree.NAME)):
             for name, errors in kunit_tree.run().items():
                 static.record(results, name, errors)
 
     choice = Choice("soak", lambda lane: plan.select("soak", lane, pattern))
-    count_errors(results, lambda: run_lanes(results, choice, lanes, run_kunit_tree))
+
+    def work() -> None:
+        setup.ensure(*setup.SOAK)
+        run_lanes(results, choice, lanes, run_checks)
+
+    count_errors(results, work)
     results.report()
     return 0 if results.good else 1
