@@ -112,18 +112,11 @@ impl provider::PassiveEndpoint for PassiveEndpoint {
     fn listen(self: Arc<Self>, eq: ChildRef<EventQueue>) -> Result {
         let mut link = self.link.lock();
         link.listen.check_not_listening()?;
-        let port = link.port.take().ok_or(Errno::EADDRNOTAVAIL)?;
+        let port = link.port.as_mut().ok_or(Errno::EADDRNOTAVAIL)?;
+        port.set_listener(self.fabric.port_namespace(), self.clone())?;
         self.core.set_local_addr(port.addr.into());
         link.listen.eq = Some(eq);
-        match port.set_listener(self.fabric.port_namespace(), self.clone()) {
-            Ok(port) => link.port = Some(port),
-            Err(errno) => {
-                let eq = link.listen.eq.take();
-                drop(link);
-                drop(eq);
-                return Err(errno);
-            }
-        }
+        drop(link);
         self.core.set_listening(true);
         Ok(())
     }

@@ -103,19 +103,19 @@ impl Port {
 
     /// Replaces the entry by one with `listener`, which receives connection requests from now on.
     pub(super) fn set_listener(
-        self,
+        &mut self,
         port_ns: PortNamespace<'_>,
         listener: Arc<PassiveEndpoint>,
-    ) -> Result<Self> {
-        let addr = self.addr;
-        let new = new_entry(port_ns, &addr, Some(listener))?;
+    ) -> Result {
+        let new = new_entry(port_ns, &self.addr, Some(listener))?;
         registry::with_list(|list| {
             let mut own = list.iter_mut();
             if let Some(own) = own.find(|entry| Arc::ptr_eq(entry, &self.entry)) {
                 *own = new.clone();
             }
         });
-        Ok(Self { entry: new, addr })
+        self.entry = new;
+        Ok(())
     }
 }
 

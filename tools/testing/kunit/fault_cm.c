@@ -106,11 +106,34 @@ static int call_pep_setname(struct fault *fault)
 			  fault->fx->info->src_addrlen);
 }
 
+static void open_idle(struct kunit *test, struct fault *fault)
+{
+	fault->idle = fx_pep(test, fault->fx->fabric, fault->fx->info);
+	KUNIT_ASSERT_EQ(test, 0, fi_pep_bind(fault->idle, &fault->server->fid, 0));
+}
+
+static int call_listen_idle(struct fault *fault)
+{
+	return fi_listen(fault->idle);
+}
+
+/* A listener keeps its address if fi_listen() fails, and can listen later. */
+static void listen_and_close(struct fault *fault)
+{
+	struct kunit *test = kunit_get_current_test();
+	int ret = fi_listen(fault->idle);
+
+	KUNIT_EXPECT_TRUE_MSG(test, ret == 0 || ret == -FI_EOPBADSTATE, "fi_listen: %s",
+			      fi_strerror(ret));
+	fx_close(test, &fault->idle->fid);
+}
+
 static void close_02_listeners(struct kunit *test)
 {
 	static const struct step steps[] = {
 		{ "fi_listen()", NULL, call_listen },
 		{ "fi_setname(passive)", NULL, call_pep_setname },
+		{ "fi_listen(idle)", open_idle, call_listen_idle, listen_and_close },
 	};
 	struct fault *fault = fault_new(test);
 
