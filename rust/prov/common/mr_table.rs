@@ -168,26 +168,47 @@ impl MrEntry {
         end.is_some_and(|end| end <= total)
     }
 
-    /// Returns the element at the remote address `addr`.
+    /// Calls `act` for each of `count` elements from the remote address `addr` on. Passes each range once.
     ///
     /// # Errors
     ///
-    /// -FI_EACCES if it is not inside of one range, -FI_EINVAL if it is misaligned.
-    fn element_at(&self, addr: u64, datatype: Datatype) -> Result<MrElement<'_>> {
-        let run = self.find_range(addr).ok_or(Errno::EACCES)?;
+    /// -FI_EACCES if an element is not inside of one range, -FI_EINVAL if it is misaligned.
+    fn for_each_element(
+        &self,
+        addr: u64,
+        count: u64,
+        datatype: Datatype,
+        act: &mut dyn FnMut(&MrElement<'_>),
+    ) -> Result {
         let size = datatype.size();
-        if run.addr & (size - 1) != 0 {
-            return Err(Errno::EINVAL);
+        let mut ranges = self.ranges.iter();
+        let mut range = AddrRange { addr: 0, len: 0 };
+        let mut at = match addr.checked_sub(self.base).map(usize::try_from) {
+            Some(Ok(at)) => at,
+            _ if count == 0 => return Ok(()),
+            _ => return Err(Errno::EACCES),
+        };
+        for _ in 0..count {
+            while at >= range.len {
+                at -= range.len;
+                range = *ranges.next().ok_or(Errno::EACCES)?;
+            }
+            let addr = range.addr + at;
+            if addr & (size - 1) != 0 {
+                return Err(Errno::EINVAL);
+            }
+            if range.len - at < size {
+                return Err(Errno::EACCES);
+            }
+            // INVARIANT: Size and alignment have been checked; the memory is valid by the entry's invariant.
+            act(&MrElement {
+                addr,
+                datatype,
+                _region: PhantomData,
+            });
+            at += size;
         }
-        if run.len < size {
-            return Err(Errno::EACCES);
-        }
-        // INVARIANT: Size and alignment have been checked; the memory is valid by the entry's invariant.
-        Ok(MrElement {
-            addr: run.addr,
-            datatype,
-            _region: PhantomData,
-        })
+        Ok(())
     }
 }
 
@@ -281,13 +302,10 @@ impl MrTable {
             for RmaIoc { addr, count, key } in targets.clone() {
                 let region = tree.get(&key).ok_or(Errno::EACCES)?;
                 region.check(access)?;
-                for at in 0..count {
-                    let at = at.checked_mul(datatype.size() as u64);
-                    let addr = at.and_then(|at| addr.checked_add(at));
-                    let addr = addr.ok_or(Errno::EACCES)?;
-                    act(number, &region.element_at(addr, datatype)?);
+                region.for_each_element(addr, count, datatype, &mut |element| {
+                    act(number, element);
                     number += 1;
-                }
+                })?;
             }
             Ok(())
         };
