@@ -198,7 +198,7 @@ impl EpState {
         let has_gone = conn.atomic_resps.is_empty();
         self.note_violation(
             peer_idx,
-            "an atomic operation on memory that is not open to it",
+            "atomic operation without the right or a valid key",
         );
         if !has_gone {
             // The peer has no receive for the response: do not wait for it.
@@ -232,7 +232,7 @@ impl EpState {
         status: i32,
         old: &[u8],
     ) -> core::result::Result<(), ProtoError> {
-        const UNKNOWN: ProtoError = ProtoError("a response to no atomic request");
+        const UNKNOWN: ProtoError = ProtoError("atomic response without a request");
         let in_flight = self.inflight.get(Packet::number_of(id));
         let in_flight = in_flight.filter(|packet| packet.has_id(peer_idx, id));
         if let Some(atomic_tx) = in_flight.and_then(Packet::atomic_tx) {

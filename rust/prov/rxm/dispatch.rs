@@ -77,7 +77,7 @@ impl EpState {
                 self.process_rx(sinks, packet, true);
             }
             (Ok(_), Err(CreditError)) => {
-                self.protocol_error(packet, ProtoError("more packets than were asked for"));
+                self.protocol_error(packet, ProtoError("packet without a credit"));
             }
             (Err(_), _) => {
                 let (peer_idx, conn_gen) = (packet.peer_idx, packet.conn_gen);
@@ -217,7 +217,7 @@ impl EpState {
         if let RxData::RemoteWrite(len, data) = packet.rx_data {
             if !sinks.reports_remote_writes {
                 return Err(ProtoError(
-                    "data of a write where there is nothing to write to",
+                    "remote CQ data at an endpoint without remote writes",
                 ));
             }
             return Ok(
@@ -350,7 +350,9 @@ impl EpState {
             }
             PktHdr::Shutdown(msg) => self.on_shutdown_msg(peer_idx, msg),
             PktHdr::Ack(slots) => self.handle_ack(sinks, peer_idx, slots),
-            _ => Err(ProtoError("a packet of a kind that was not offered")),
+            _ => Err(ProtoError(
+                "packet of a type that the endpoint does not accept",
+            )),
         }
     }
 

@@ -185,7 +185,7 @@ impl EpState {
         ranges: Ranges,
     ) -> core::result::Result<(), ProtoError> {
         if ranges.total().is_none() {
-            return Err(ProtoError("ranges that cannot be"));
+            return Err(ProtoError("rendezvous reply with invalid memory ranges"));
         }
         if let Some(packet) = self.take_replied(peer_idx, id, RndvReply::WriteTo(ranges))? {
             self.start_write(sinks, packet, ranges);
@@ -215,7 +215,7 @@ impl EpState {
         }
         let peer = self.peer(peer_idx);
         let awaiting = peer.and_then(|peer| peer.awaiting_reply.remove_first_where(is_it));
-        let awaiting = awaiting.ok_or(ProtoError("a reply to no rendezvous request"))?;
+        let awaiting = awaiting.ok_or(ProtoError("rendezvous reply without a request"))?;
         Ok(Some(awaiting))
     }
 

@@ -105,14 +105,14 @@ impl<T> SarTable<T> {
     /// incomplete messages.
     pub(super) fn begin(&self, segment: &Segment) -> Result<(), ProtoError> {
         if segment.pos != SegPos::First {
-            return Err(ProtoError("a segment of no message"));
+            return Err(ProtoError("segment of an unknown message"));
         }
         if self.queue.iter().any(|sar| sar.has_id(segment.id)) {
-            return Err(ProtoError("two segmented messages with one identifier"));
+            return Err(ProtoError("message id that a message in reassembly has"));
         }
         let unfinished = self.queue.iter().filter(|sar| !sar.is_complete());
         if unfinished.count() >= self.max_incomplete {
-            return Err(ProtoError("segments of too many messages at once"));
+            return Err(ProtoError("too many messages in reassembly"));
         }
         Ok(())
     }
@@ -146,13 +146,13 @@ impl<T> SarTable<T> {
         let sar = self
             .queue
             .remove_first_where(|sar| sar.has_id(segment.id))
-            .ok_or(ProtoError("a segment of no message"))?;
+            .ok_or(ProtoError("segment of an unknown message"))?;
         let is_next = sar.next == segment.number && sar.message == segment.message;
         if is_next {
             return Ok(sar);
         }
         self.queue.push(sar);
-        Err(ProtoError("a segment that is not the next"))
+        Err(ProtoError("segment out of order"))
     }
 
     /// Puts a message into the table.

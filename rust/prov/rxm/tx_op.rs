@@ -99,7 +99,7 @@ impl AtomicTx {
             return Ok(Err(errno.unwrap_or(Errno::EOTHER)));
         }
         if old.len() != self.result.len() {
-            return Err(ProtoError("an answer with other values than asked for"));
+            return Err(ProtoError("atomic response with a wrong number of values"));
         }
         self.result.copy_from_slice(0, old);
         Ok(Ok(()))

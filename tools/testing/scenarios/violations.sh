@@ -17,7 +17,7 @@ run_suites kofi_rdm_rights &
 suites=$!
 check rdm_10_violations_are_counted eventually 60 counted 3
 check rdm_10_violations_are_logged_with_the_peer \
-	kernel_logged "peer $ADDRESS:[0-9]*: a connection is closed: an atomic operation on memory that is not open to it"
+	kernel_logged "peer $ADDRESS:[0-9]*: a connection is closed: atomic operation without the right or a valid key"
 echo N >/sys/module/kofi_kunit/parameters/rights_hold
 wait $suites
 # Loading the module again resets the limit of lines.
@@ -25,6 +25,6 @@ unload kofi_kunit kofi || fail "the modules do not unload"
 load kofi_kunit addr="$ADDRESS" local=$local || fail "kofi_kunit.ko does not load again"
 run_suites kofi_rdm_strange_acks
 check rdm_10_acknowledgements_out_of_turn_are_logged_with_the_peer \
-	kernel_logged "peer $ADDRESS:[0-9]*: a connection is closed: an acknowledgement of a message that awaits none"
+	kernel_logged "peer $ADDRESS:[0-9]*: a connection is closed: acknowledgement of a message that does not await one"
 unload kofi_kunit kofi || fail "the modules do not unload"
 require_no_rdma_objects

@@ -171,7 +171,9 @@ impl Channel {
             }
             Err(error) => {
                 if error.is_violation() {
-                    let what = fmt!("its connection is closed: memory that is not open to it");
+                    let what = fmt!(
+                        "its connection is closed: operation without the right or a valid key"
+                    );
                     self.violations.record(&NAME, what);
                 }
                 // A refused operation has not used the receive that it matched, which is cancelled.

@@ -258,7 +258,7 @@ impl EpState {
             return Ok(());
         };
         if !conn.supports_shutdown() {
-            return Err(ProtoError("a shutdown packet without its extension"));
+            return Err(ProtoError("shutdown packet without the SHUTDOWN extension"));
         }
         let conn_gen = conn.conn_gen;
         let is_over = conn.shutdown.on_msg(msg)?;

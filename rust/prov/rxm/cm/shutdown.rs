@@ -137,7 +137,7 @@ impl ShutdownState {
             (State::AskSent, ShutdownMsg::Ask) => {}
             (State::AskSent, ShutdownMsg::Agree) => self.enter(State::Closed),
             (State::AskSent, ShutdownMsg::Stay) => self.enter(State::Connected),
-            _ => return Err(ProtoError("a shutdown packet out of turn")),
+            _ => return Err(ProtoError("unexpected shutdown packet")),
         }
         Ok(self.state == State::Closed)
     }
@@ -150,7 +150,9 @@ impl ShutdownState {
     pub(in super::super) fn on_message(&mut self) -> Result<(), ProtoError> {
         self.age = 0;
         match self.state {
-            State::AgreeSent => Err(ProtoError("a message after a shutdown packet")),
+            State::AgreeSent => Err(ProtoError(
+                "message during the shutdown that the peer requested",
+            )),
             _ => Ok(()),
         }
     }

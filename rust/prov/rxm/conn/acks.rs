@@ -64,7 +64,7 @@ impl Acks {
     pub(in super::super) fn on_ack(&mut self, slots: u64) -> Result<(), ProtoError> {
         if slots == 0 || slots & !(self.awaited & !self.acked) != 0 {
             return Err(ProtoError(
-                "an acknowledgement of a message that awaits none",
+                "acknowledgement of a message that does not await one",
             ));
         }
         self.acked |= slots;
@@ -78,7 +78,9 @@ impl Acks {
     /// Another message has its slot.
     pub(in super::super) fn on_message(&mut self, slot: AckSlot) -> Result<(), ProtoError> {
         if self.owed & slot.bit() != 0 {
-            return Err(ProtoError("two messages in one acknowledgement slot"));
+            return Err(ProtoError(
+                "acknowledgement slot that another message holds",
+            ));
         }
         self.owed |= slot.bit();
         Ok(())

@@ -136,7 +136,7 @@ impl EpState {
         let Some(mut sar) = conn.free_sar.pop() else {
             return match peer.sar_rx.any(|sar| sar.receive.is_none()) {
                 true => Ok(RxOutcome::Deferred),
-                false => Err(ProtoError("segments of too many messages at once")),
+                false => Err(ProtoError("too many messages in reassembly")),
             };
         };
         self.sar_count += 1;

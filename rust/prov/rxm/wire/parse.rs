@@ -49,7 +49,9 @@ impl Message {
             Some(contexts) => {
                 let context = header.u8::<{ at::RX_INDEX }>();
                 if usize::from(context) >= contexts {
-                    return Err(ProtoError("a message to a context that there is not"));
+                    return Err(ProtoError(
+                        "message to a receive context that does not exist",
+                    ));
                 }
                 context
             }
@@ -57,7 +59,7 @@ impl Message {
         let tag = match header.u8::<{ at::OP }>() {
             op::MSG => None,
             op::TAGGED => Some(header.u64::<{ at::TAG }>()),
-            _ => return Err(ProtoError("neither a message nor a tagged one")),
+            _ => return Err(ProtoError("message with an unknown opcode")),
         };
         let flags = u64::from(header.u32::<{ at::FLAGS }>());
         let has_data = flags & FI_REMOTE_CQ_DATA != 0;
@@ -65,7 +67,9 @@ impl Message {
             false => None,
             true => {
                 let slot = AckSlot::new(header.u8::<{ at::OP_DATA }>());
-                Some(slot.ok_or(ProtoError("a message in a slot that there is not"))?)
+                Some(slot.ok_or(ProtoError(
+                    "message with an acknowledgement slot that does not exist",
+                ))?)
             }
         };
         Ok(Self {
@@ -84,7 +88,7 @@ impl AtomicCall {
             op::ATOMIC => Form::Base,
             op::FETCH => Form::Fetch,
             op::COMPARE => Form::Compare,
-            _ => return Err(ProtoError("no atomic operation")),
+            _ => return Err(ProtoError("atomic packet with an unknown opcode")),
         };
         Ok(Self {
             form,
@@ -112,7 +116,7 @@ impl ShutdownMsg {
             1 => Ok(Self::Ask),
             2 => Ok(Self::Agree),
             3 => Ok(Self::Stay),
-            _ => Err(ProtoError("an unknown shutdown packet")),
+            _ => Err(ProtoError("shutdown packet of an unknown type")),
         }
     }
 }
@@ -123,10 +127,11 @@ fn ranges(bytes: &[u8], count: u8) -> Result<Ranges, ProtoError> {
     let used = ranges
         .get_mut(..usize::from(count))
         .filter(|used| !used.is_empty())
-        .ok_or(ProtoError("no ranges, or too many"))?;
+        .ok_or(ProtoError("no memory ranges, or too many"))?;
     let mut rest = bytes;
     for range in used {
-        let fields = Fields::<RANGE>::first_of(rest).ok_or(ProtoError("ranges cut off"))?;
+        let fields =
+            Fields::<RANGE>::first_of(rest).ok_or(ProtoError("truncated list of memory ranges"))?;
         *range = Range {
             addr: fields.u64::<0>(),
             len: fields.u64::<8>(),
@@ -142,7 +147,8 @@ fn ranges(bytes: &[u8], count: u8) -> Result<Ranges, ProtoError> {
 
 /// Parses the ranges of a rendezvous packet.
 fn rndv_ranges(body: &[u8]) -> Result<Ranges, ProtoError> {
-    let fields = Fields::<RANGES>::first_of(body).ok_or(ProtoError("ranges cut off"))?;
+    let fields =
+        Fields::<RANGES>::first_of(body).ok_or(ProtoError("truncated list of memory ranges"))?;
     ranges(body, fields.u8::<ATOMIC_RANGES>())
 }
 
@@ -154,9 +160,10 @@ impl<'a> RxPkt<'a> {
     /// The reason why the packet is invalid.
     #[inline(always)]
     pub(in super::super) fn parse(bytes: &'a [u8], format: PeerFormat) -> Result<Self, ProtoError> {
-        let header = Fields::<HEADER>::first_of(bytes).ok_or(ProtoError("no header"))?;
+        let header = Fields::<HEADER>::first_of(bytes)
+            .ok_or(ProtoError("packet that is shorter than a header"))?;
         if header.u8::<{ at::CTRL_VERSION }>() != CTRL_VERSION {
-            return Err(ProtoError("another version"));
+            return Err(ProtoError("packet of another protocol version"));
         }
         if header.u8::<{ at::KIND }>() != kind::EAGER {
             return Self::parse_uncommon(bytes, format);
@@ -164,7 +171,7 @@ impl<'a> RxPkt<'a> {
         let message = Message::of(&header, format)?;
         let payload = bytes.get(HEADER..).unwrap_or(&[]);
         if message.len != payload.len() as u64 || payload.len() > EAGER {
-            return Err(ProtoError("a message that is not as long as it says"));
+            return Err(ProtoError("message whose length differs from its header"));
         }
         Ok(Self {
             conn_id: header.u64::<{ at::CONN_ID }>(),
@@ -176,7 +183,8 @@ impl<'a> RxPkt<'a> {
     /// Parses a packet that is not eager.
     #[inline(never)]
     fn parse_uncommon(bytes: &'a [u8], format: PeerFormat) -> Result<Self, ProtoError> {
-        let header = Fields::<HEADER>::first_of(bytes).ok_or(ProtoError("no header"))?;
+        let header = Fields::<HEADER>::first_of(bytes)
+            .ok_or(ProtoError("packet that is shorter than a header"))?;
         let body = bytes.get(HEADER..).unwrap_or(&[]);
         let id = header.u64::<{ at::ID }>();
         let (hdr, payload) = match header.u8::<{ at::KIND }>() {
@@ -212,7 +220,7 @@ impl<'a> RxPkt<'a> {
                 (PktHdr::Shutdown(msg), &[][..])
             }
             kind::ACK => (PktHdr::Ack(header.u64::<{ at::CTRL_DATA }>()), &[][..]),
-            _ => return Err(ProtoError("of no known kind")),
+            _ => return Err(ProtoError("packet of an unknown type")),
         };
         Ok(Self {
             conn_id: header.u64::<{ at::CONN_ID }>(),
@@ -245,16 +253,16 @@ impl<'a> RxPkt<'a> {
     ) -> Result<PktHdr, ProtoError> {
         let number = header.u32::<{ at::SEGMENT }>();
         let pos = SegPos::from_ctrl_data(header.u64::<{ at::CTRL_DATA }>())
-            .ok_or(ProtoError("a segment without a position"))?;
+            .ok_or(ProtoError("segment of an unknown type"))?;
         if usize::from(header.u16::<{ at::SEGMENT_LEN }>()) != body.len() {
-            return Err(ProtoError("a segment that is not as long as it says"));
+            return Err(ProtoError("segment whose length differs from its header"));
         }
         let segments = message.segments();
         if segments < 2 || pos != SegPos::of(number, segments) {
-            return Err(ProtoError("a segment at the wrong position"));
+            return Err(ProtoError("segment whose type does not fit its number"));
         }
         if message.segment_len(number) != Some(body.len()) {
-            return Err(ProtoError("a segment of the wrong length"));
+            return Err(ProtoError("segment whose length does not fit its number"));
         }
         Ok(PktHdr::Segment(Segment {
             id,
@@ -271,11 +279,13 @@ impl<'a> RxPkt<'a> {
     ) -> Result<(PktHdr, &'a [u8]), ProtoError> {
         let call = AtomicCall::of(header)?;
         if header.u64::<{ at::LEN }>() != body.len() as u64 || body.len() > EAGER {
-            return Err(ProtoError("operands that are not as long as they say"));
+            return Err(ProtoError(
+                "atomic request whose length differs from its header",
+            ));
         }
         let operands = body
             .get(ATOMIC_RANGES..)
-            .ok_or(ProtoError("targets cut off"))?;
+            .ok_or(ProtoError("truncated atomic request"))?;
         let hdr = PktHdr::AtomicReq {
             id,
             call,
@@ -290,14 +300,16 @@ impl<'a> RxPkt<'a> {
         body: &'a [u8],
     ) -> Result<(PktHdr, &'a [u8]), ProtoError> {
         let call = AtomicCall::of(header)?;
-        let outcome =
-            Fields::<ATOMIC_RESP_HDR>::first_of(body).ok_or(ProtoError("an answer cut off"))?;
+        let outcome = Fields::<ATOMIC_RESP_HDR>::first_of(body)
+            .ok_or(ProtoError("truncated atomic response"))?;
         let result = body.get(ATOMIC_RESP_HDR..).unwrap_or(&[]);
         // These two fields are in network byte order.
         let status = i32::from_be_bytes(outcome.bytes::<0, 4>());
         let len = u32::from_be_bytes(outcome.bytes::<4, 4>());
         if len as usize != result.len() || result.len() > EAGER {
-            return Err(ProtoError("an answer that is not as long as it says"));
+            return Err(ProtoError(
+                "atomic response whose length differs from its header",
+            ));
         }
         Ok((PktHdr::AtomicResp { id, call, status }, result))
     }
