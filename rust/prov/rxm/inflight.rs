@@ -129,7 +129,7 @@ impl<T: Indexed> Inflight<T> {
     }
 }
 
-#[kunit_tests(kofi_rdm_flights)]
+#[kunit_tests(kofi_rdm_inflight)]
 mod tests {
     use super::*;
     use crate::util::paged_vec::PAGE_LEN;
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_started_lands_once() -> Result {
+    fn posted_entry_completes_once() -> Result {
         let mut inflight = Inflight::new(0, 3)?;
         let mut contexts = [Context::NULL; 3];
         for number in [2, 0, 1] {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_posted_comes_back() -> Result {
+    fn refused_entry_is_returned() -> Result {
         let mut inflight = Inflight::new(0, 2)?;
         let refused = post(&mut inflight, 1, Err(Errno::EAGAIN));
         assert_eq!(refused.err(), Some(Errno::EAGAIN));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn two_kinds_have_contexts_of_their_own() -> Result {
+    fn tables_have_distinct_contexts() -> Result {
         let mut one = Inflight::new(0, 2)?;
         let mut other = Inflight::new(PAGE_LEN, 2)?;
         let first = post(&mut one, 1, Ok(()))?;
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_started_does_not_land() -> Result {
+    fn unknown_contexts_complete_nothing() -> Result {
         let mut inflight = Inflight::<Entry>::new(0, 2)?;
         for number in [0, 1, 2, usize::MAX] {
             let context = Context::new(ptr::without_provenance_mut(number));

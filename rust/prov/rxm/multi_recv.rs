@@ -244,7 +244,7 @@ impl MultiRecvBufs {
     }
 }
 
-#[kunit_tests(kofi_rdm_buffers)]
+#[kunit_tests(kofi_rdm_multi_recv)]
 mod tests {
     use super::*;
     use crate::util::random::SeededRandom;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn ep_11_messages_lie_one_behind_the_other() -> Result {
+    fn ep_11_messages_are_placed_consecutively() -> Result {
         let mut memory = VVec::from_elem(0, 1000, GFP_KERNEL)?;
         let mut random = SeededRandom::new(1);
         for alignment in [1, 8, 64] {
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn ep_11_the_last_that_is_over_gives_a_buffer_back() -> Result {
+    fn ep_11_last_completion_returns_the_buffer() -> Result {
         let mut memory = VVec::from_elem(0, 100, GFP_KERNEL)?;
         let mut buffers = MultiRecvBufs::new(0, 1, 1)?;
         opened(&mut buffers, 0, &mut memory, 60)?;

@@ -403,7 +403,7 @@ impl EpState {
     }
 }
 
-#[kunit_tests(kofi_rdm_traffic)]
+#[kunit_tests(kofi_rdm_progress)]
 mod tests {
     use super::{
         super::sw_cq::SwCq,
@@ -422,7 +422,7 @@ mod tests {
     };
 
     #[test]
-    fn rdm_03_a_read_that_ends_at_a_failure_is_not_all() -> kernel::error::Result {
+    fn rdm_03_batch_before_a_failure_is_not_the_last() -> kernel::error::Result {
         let attr = Attr {
             size: 4,
             format: Format::Data,

@@ -327,7 +327,7 @@ impl EpState {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_rdm_supply)]
+#[kernel::prelude::kunit_tests(kofi_rdm_rx_pool)]
 mod tests {
     use super::*;
     use crate::{
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn rdm_06_no_more_is_promised_than_there_is() -> Result {
+    fn rdm_06_receives_of_a_ring_fit_its_depth() -> Result {
         check_ring(RingSize::FIRST)?;
         check_ring(RingSize::OTHER)
     }

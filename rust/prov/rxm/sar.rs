@@ -174,7 +174,7 @@ impl<T> SarTable<T> {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_rdm_segments)]
+#[kernel::prelude::kunit_tests(kofi_rdm_sar)]
 mod tests {
     use super::{
         super::wire::EAGER,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn segments_of_several_messages_come_in_turns() -> kernel::error::Result {
+    fn interleaved_messages_are_reassembled() -> kernel::error::Result {
         const MESSAGES: usize = 20;
         let mut random = SeededRandom::new(1);
         let mut sar_rx = SarTable::<u64>::new(MESSAGES);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_out_of_order_is_refused_and_changes_nothing() -> Result {
+    fn out_of_order_segments_are_refused_without_effect() -> Result {
         let mut sar_rx = SarTable::<()>::new(2);
         let first = segment(1, 0, 4);
         assert!(sar_rx.begin(&segment(1, 1, 4)).is_err());
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_behind_a_segment_that_waits_does_not_pass_it() -> Result {
+    fn segment_does_not_pass_a_deferred_one() -> Result {
         let mut sar_rx = SarTable::<()>::new(2);
         let (first, next) = (segment(1, 0, 3), segment(1, 1, 3));
         sar_rx.keep(of_first(&first)?);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_free_when_its_message_is_whole() -> Result {
+    fn message_id_is_free_after_the_last_segment() -> Result {
         let mut sar_rx = SarTable::<u32>::new(3);
         for number in 1..=2 {
             let first = segment(1, 0, 2);
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn there_are_not_too_many_and_none_twice() -> Result {
+    fn incomplete_messages_are_limited_and_have_distinct_ids() -> Result {
         let mut sar_rx = SarTable::<()>::new(2);
         for id in [1, 2] {
             let first = segment(id, 0, 2);

@@ -240,13 +240,13 @@ impl EvictGrace {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_rdm_farewell)]
+#[kernel::prelude::kunit_tests(kofi_rdm_shutdown)]
 mod tests {
     use super::*;
     use crate::util::random::SeededRandom;
 
     #[test]
-    fn who_asks_closes_when_the_other_agrees() -> Result<(), ProtoError> {
+    fn requester_closes_when_the_peer_agrees() -> Result<(), ProtoError> {
         let (mut one, mut other) = (ShutdownState::new(false), ShutdownState::new(true));
         assert!(one.request() && !one.request());
         assert!(!one.may_start_ops());
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn they_stay_while_something_needs_both() -> Result<(), ProtoError> {
+    fn operation_that_needs_both_ends_is_answered_with_stay() -> Result<(), ProtoError> {
         let (mut one, mut other) = (ShutdownState::new(false), ShutdownState::new(true));
         // Operations that have started meanwhile are completed.
         assert!(one.request());
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_has_asked_for_is_refused() {
+    fn unexpected_shutdown_packets_are_violations() {
         for msg in [ShutdownMsg::Agree, ShutdownMsg::Stay] {
             assert!(ShutdownState::new(false).on_msg(msg).is_err());
         }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_ever() {
+    fn handshake_times_out() {
         let mut shutdown = ShutdownState::new(false);
         assert!((0..10).all(|_| !shutdown.is_timed_out()));
         assert!(shutdown.request() && !shutdown.may_start_ops());
@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_used_rests() {
+    fn idle_rounds_count_rounds_without_use() {
         let mut idle = IdleRounds::new();
         assert_eq!(idle.update(7), 0);
         assert_eq!((idle.update(7), idle.update(7)), (1, 2));
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_grace_period_ends_after_refusals_of_a_second() {
+    fn evict_grace_ends_after_a_second_of_refusals() {
         let mut grace = EvictGrace::new();
         let begin = 1000;
         assert!(grace.may_ask(begin) && !grace.is_over(begin, false));
@@ -358,7 +358,7 @@ mod tests {
         msgs: [Option<ShutdownMsg>; 4],
         /// Number of messages in flight to the end.
         coming: u32,
-        needs_registration: bool,
+        must_close: bool,
     }
 
     impl End {
@@ -371,7 +371,7 @@ mod tests {
 
     /// Checks that no message is lost, whatever the ends do in whatever order, and that one end closes.
     #[test]
-    fn nothing_is_lost() -> Result<(), ProtoError> {
+    fn random_handshakes_lose_no_message() -> Result<(), ProtoError> {
         const ROUNDS: u32 = match cfg!(CONFIG_KASAN) {
             true => 200,
             false => 5_000,
@@ -383,7 +383,7 @@ mod tests {
                 shutdown: ShutdownState::new(yields),
                 msgs: [None; 4],
                 coming: 0,
-                needs_registration: false,
+                must_close: false,
             });
             let mut requests = 0;
             for _ in 0..400 {
@@ -407,16 +407,16 @@ mod tests {
                         let [msg, idle @ ..] = here.msgs;
                         here.msgs = [idle[0], idle[1], idle[2], None];
                         if let Some(msg) = msg {
-                            here.needs_registration = here.shutdown.on_msg(msg)?;
+                            here.must_close = here.shutdown.on_msg(msg)?;
                         }
                     }
                 }
-                if ends.iter().any(|end| end.needs_registration) {
+                if ends.iter().any(|end| end.must_close) {
                     break;
                 }
             }
             collisions += u32::from(requests > 1);
-            assert!(ends.iter().any(|end| end.needs_registration));
+            assert!(ends.iter().any(|end| end.must_close));
             assert!(ends.iter().all(|end| end.coming == 0));
         }
         assert!(collisions > ROUNDS / 10);

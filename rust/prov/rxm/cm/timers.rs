@@ -119,13 +119,13 @@ impl Backoff {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_rdm_agenda)]
+#[kernel::prelude::kunit_tests(kofi_rdm_timers)]
 mod tests {
     use super::*;
     use kernel::time::delay::fsleep;
 
     #[test]
-    fn patience_is_longer_each_time_and_never_for_ever() {
+    fn backoff_doubles_up_to_a_limit() {
         let mut backoff = Backoff::new();
         for least in [20, 40, 80, 160, 320, 640, 640] {
             let millis = backoff.delay().as_millis();
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_is_done_once_when_it_is_time() {
+    fn timers_expire_once_at_their_deadline() {
         let mut timers = CmTimers::new();
         assert!(timers.next_delay().is_none() && timers.take_expired().is_none());
         timers.arm(TimerKind::IdleSweep, Delta::from_secs(1000));

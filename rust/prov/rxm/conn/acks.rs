@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn rdm_10_other_acknowledgements_are_violations() {
+    fn rdm_10_acknowledgements_of_unused_slots_are_violations() {
         let mut acks = Acks::new();
         assert!(acks.on_ack(0).is_err() && acks.on_ack(1).is_err());
         let slot = acks.take_slot();

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_word_is_of_all_receives_but_the_one_that_is_known() {
+    fn first_grant_covers_all_receives_but_one() {
         let mut credits = of(Flow::Credits, 128);
         assert!(!credits.take_credit());
         assert_eq!(credits.take_grant(), Some(127));
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_receives_are_not_worth_a_word() {
+    fn grant_waits_for_a_minimum_of_receives() {
         let mut credits = of(Flow::Credits, 40);
         assert_eq!(credits.take_grant(), Some(39));
         assert!(credits.add_credits(8).is_ok());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_sent_does_not_count() {
+    fn undone_grants_and_credits_are_available_again() {
         let mut credits = of(Flow::Credits, 8);
         let grant = credits.take_grant();
         assert_eq!(grant, Some(7));
@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn where_the_device_sees_to_it_nobody_counts() {
+    fn device_flow_control_counts_no_credits() {
         let mut credits = of(Flow::Device, 8);
         assert_eq!(credits.take_grant(), None);
         assert!((0..1000).all(|_| credits.take_credit()));
     }
 
     #[test]
-    fn nobody_has_so_many() {
+    fn credits_beyond_32_bits_are_a_violation() {
         let mut credits = of(Flow::Credits, 8);
         assert_eq!(credits.add_credits(u64::MAX), Err(CreditError));
         assert_eq!(credits.add_credits(1 << 32), Err(CreditError));
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_answers_is_told_of_what_is_left() {
+    fn grant_is_due_when_all_but_the_reserved_receives_are_reposted() {
         for receives in 2 * RESERVED_RX..64 {
             let mut credits = of(Flow::Credits, receives);
             assert!(credits.take_grant().is_some() && credits.add_credits(2).is_ok());
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_sends_more_than_was_asked_for() {
+    fn packet_without_a_credit_is_a_violation() {
         let mut credits = of(Flow::Credits, 8);
         // The first receive needs no grant.
         assert!(credits.on_rx().is_ok());
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_said_is_not_expected() {
+    fn undone_grant_permits_no_packet() {
         let mut credits = of(Flow::Credits, 8);
         assert_eq!(credits.take_grant(), Some(7));
         credits.undo_grant(7);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_count_may_send_what_it_likes() {
+    fn packets_are_not_counted_before_flow_control_is_known() {
         let mut credits = Credits::new(Flow::Credits, false);
         assert!((0..100).all(|_| credits.on_rx().is_ok()));
         credits.set_flow(Flow::Device);
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn more_receives_are_told_of_with_the_others() {
+    fn added_receives_join_the_next_grant() {
         let mut credits = of(Flow::Credits, 32);
         assert_eq!(credits.take_grant(), Some(31));
         assert!(credits.add_credits(8).is_ok());
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_arrives_without_a_receive_and_all_arrives() {
+    fn random_traffic_arrives_within_the_credits() {
         const MESSAGES: u32 = 500;
         for (seed, receives) in [(1, 2), (2, 3), (3, 8), (4, 64), (5, 2), (6, 4)] {
             let mut random = SeededRandom::new(seed);

@@ -63,12 +63,12 @@ impl IwarpOrder {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_rdm_turns)]
+#[kernel::prelude::kunit_tests(kofi_rdm_iwarp_order)]
 mod tests {
     use super::*;
 
     #[test]
-    fn reads_and_others_take_turns() {
+    fn reads_and_sends_alternate() {
         let mut iwarp_order = IwarpOrder::new(true);
         for _ in 0..3 {
             assert!(iwarp_order.may_read() && iwarp_order.may_send());
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn elsewhere_nobody_waits() {
+    fn other_devices_do_not_wait() {
         let mut iwarp_order = IwarpOrder::new(false);
         for _ in 0..3 {
             iwarp_order.read_posted();

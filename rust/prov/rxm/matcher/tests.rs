@@ -183,7 +183,7 @@ mod cases {
     }
 
     #[test]
-    fn tags_fit_but_for_the_bits_that_do_not_matter() {
+    fn tags_match_except_for_ignored_bits() {
         for (wanted, ignore, given, matches) in [
             (5, 0, 5, true),
             (5, 0, 4, false),
@@ -199,14 +199,14 @@ mod cases {
     }
 
     #[test]
-    fn tagged_and_others_are_among_themselves() {
+    fn tagged_and_untagged_do_not_match() {
         assert!(!spec(Some((0, u64::MAX)), None).matches(&key(None, 1)));
         assert!(!spec(None, None).matches(&key(Some(0), 1)));
         assert!(spec(None, None).matches(&key(None, 1)));
     }
 
     #[test]
-    fn a_directed_receive_takes_from_one_only() {
+    fn directed_receive_matches_one_source() {
         assert!(spec(None, Some(2)).matches(&key(None, 2)));
         assert!(!spec(None, Some(2)).matches(&key(None, 1)));
         assert!(spec(None, None).matches(&key(None, 2)));
@@ -219,7 +219,7 @@ mod cases {
     }
 
     #[test]
-    fn a_peek_takes_nothing_and_a_claim_takes_the_message() -> Result {
+    fn peek_keeps_and_claim_removes_the_message() -> Result {
         let mut matcher = Tested::new(false)?;
         let any = spec(Some((0, u64::MAX)), None);
         let peek = |matcher: &mut Tested, spec| found(matcher.peek(spec, |seen| seen.number));
@@ -265,7 +265,7 @@ mod cases {
     }
 
     #[test]
-    fn what_is_offered_waits_or_comes_back_with_its_receive() -> Result {
+    fn message_is_queued_or_returned_with_its_receive() -> Result {
         let mut matcher = Tested::new(true)?;
         let any = spec(None, None);
         let offer = |matcher: &mut Tested, number, tag| {
@@ -281,7 +281,7 @@ mod cases {
     }
 
     #[test]
-    fn messages_of_an_endpoint_are_found_without_those_of_others() -> Result {
+    fn pop_owner_examines_no_messages_of_others() -> Result {
         let mut matcher = Tested::new(true)?;
         for number in 0..1_000 {
             let tag = (number % 3 == 0).then_some(number.into());
@@ -299,7 +299,7 @@ mod cases {
     }
 
     #[test]
-    fn a_cancelled_receive_takes_nothing() -> Result {
+    fn cancelled_receive_matches_nothing() -> Result {
         let mut matcher = Tested::new(false)?;
         for number in 0..3 {
             assert!(is_posted(matcher.post(receive(number, spec(None, None))?)));
@@ -337,7 +337,7 @@ mod cases {
     }
 
     #[test]
-    fn ep_11_a_receive_for_several_messages_keeps_its_place() -> Result {
+    fn ep_11_multi_receive_buffer_keeps_its_position() -> Result {
         let mut matcher = Tested::new(false)?;
         let any = spec(None, None);
         for number in [MULTI, 1] {
@@ -368,7 +368,7 @@ mod cases {
     }
 
     #[test]
-    fn too_many_masks_are_refused_and_a_receive_is_never_lost() -> Result {
+    fn masks_are_limited_and_reposted_receives_are_kept() -> Result {
         let mut matcher = Tested::new(false)?;
         let masked = |number: u32| spec(Some((0, u64::from(number) << 8 | 1)), None);
         let mut posted = 0;
@@ -393,7 +393,7 @@ mod cases {
     }
 
     #[test]
-    fn a_new_mask_searches_in_steps_and_once() -> Result {
+    fn search_with_a_new_mask_examines_each_message_once() -> Result {
         const MESSAGES: u32 = 1_000;
         let mut matcher = Tested::new(false)?;
         for number in 0..MESSAGES {
@@ -416,7 +416,7 @@ mod cases {
     }
 
     #[test]
-    fn searches_with_many_masks_end_beside_each_other() -> Result {
+    fn concurrent_searches_with_many_masks_end() -> Result {
         let mut matcher = Tested::new(false)?;
         for number in 0..2_000 {
             matcher.queue_unexp(message(number, key(Some(1 << 60), 1))?);

@@ -2,7 +2,7 @@
 
 //! Tests of shared receive contexts.
 
-#[kernel::prelude::kunit_tests(kofi_rdm_pool)]
+#[kernel::prelude::kunit_tests(kofi_rdm_srx_state)]
 mod cases {
     use super::super::{
         super::{
@@ -28,7 +28,7 @@ mod cases {
     }
 
     impl SrxEp for Recorder {
-        fn start(&self, _posted: SrxRecv, _letter: ListBox<UnexpMsg>) {
+        fn start(&self, _posted: SrxRecv, _unexp: ListBox<UnexpMsg>) {
             let _ = self.started.fetch_add(1u32, Full);
         }
 
@@ -36,7 +36,7 @@ mod cases {
             let _ = self.retried.fetch_add(1u32, Full);
         }
 
-        fn discard(&self, _letter: ListBox<UnexpMsg>) {}
+        fn discard(&self, _unexp: ListBox<UnexpMsg>) {}
     }
 
     impl Recorder {
@@ -97,7 +97,7 @@ mod cases {
     }
 
     #[test]
-    fn srx_a_member_is_asked_for_what_it_has_queued() -> Result {
+    fn srx_post_starts_the_oldest_matching_message() -> Result {
         let srx = open(4)?;
         let (first, second) = (Recorder::new()?, Recorder::new()?);
         let ep_slots = [srx.attach(first.clone())?, srx.attach(second.clone())?];
@@ -125,7 +125,7 @@ mod cases {
     }
 
     #[test]
-    fn srx_what_came_meanwhile_is_given_to_who_queues() -> Result {
+    fn srx_queue_returns_a_receive_that_was_posted_meanwhile() -> Result {
         let srx = open(1)?;
         let ep = Recorder::new()?;
         let ep_slot = srx.attach(ep.clone())?;
@@ -143,7 +143,7 @@ mod cases {
     }
 
     #[test]
-    fn srx_the_hungry_are_asked_once() -> Result {
+    fn srx_starved_endpoints_retry_once() -> Result {
         let srx = open(8)?;
         let mut eps = KVec::new();
         for _ in 0..5 {
@@ -170,7 +170,7 @@ mod cases {
     }
 
     #[test]
-    fn srx_who_leaves_takes_its_messages_along() -> Result {
+    fn srx_detach_removes_the_queued_messages() -> Result {
         let srx = open(4)?;
         let (gone, next) = (Recorder::new()?, Recorder::new()?);
         let ep_slot = srx.attach(gone.clone())?;

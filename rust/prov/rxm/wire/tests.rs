@@ -5,11 +5,11 @@
 pub(in super::super) mod packets;
 
 use self::packets::{
-    each,
-    room,
-    CALL,
+    for_each_packet,
+    packet_buf,
+    ATOMIC_CALL,
     MESSAGE,
-    RANGE_OF_MEMORY, //
+    TARGET_RANGE, //
 };
 use super::{
     cm_data::CmDataError,
@@ -43,14 +43,14 @@ mod cases {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() -> kernel::error::Result {
-        let mut room = room()?;
+    fn written_packets_parse_to_the_same_header() -> kernel::error::Result {
+        let mut buf = packet_buf()?;
         let mut count = 0;
-        each(|hdr, payload| {
-            room.fill(0x5a);
-            let begin = hdr.write(41, payload, &mut room);
+        for_each_packet(|hdr, payload| {
+            buf.fill(0x5a);
+            let begin = hdr.write(41, payload, &mut buf);
             assert_eq!(begin, Some(hdr.len()));
-            let packet = room.get(..hdr.len() + payload).map(parse);
+            let packet = buf.get(..hdr.len() + payload).map(parse);
             assert!(packet.is_some_and(|packet| packet.is_ok_and(|packet| {
                 packet.conn_id == 41 && packet.hdr == hdr && packet.payload.len() == payload
             })));
@@ -61,33 +61,33 @@ mod cases {
     }
 
     #[test]
-    fn what_has_no_room_is_not_written() -> kernel::error::Result {
-        let mut room = room()?;
-        each(|hdr, payload| {
+    fn packets_longer_than_the_buffer_are_not_written() -> kernel::error::Result {
+        let mut buf = packet_buf()?;
+        for_each_packet(|hdr, payload| {
             let len = hdr.len() + payload;
-            let short = room.get_mut(..len - 1);
+            let short = buf.get_mut(..len - 1);
             assert!(short.is_some_and(|short| hdr.write(0, payload, short).is_none()));
-            assert!(hdr.write(0, MAX_PACKET, &mut room).is_none());
-            assert!(hdr.write(0, usize::MAX, &mut room).is_none());
+            assert!(hdr.write(0, MAX_PACKET, &mut buf).is_none());
+            assert!(hdr.write(0, usize::MAX, &mut buf).is_none());
         });
         Ok(())
     }
 
     #[test]
-    fn what_is_cut_off_or_longer_is_refused() -> kernel::error::Result {
-        let mut room = room()?;
-        each(|hdr, payload| {
-            let _ = hdr.write(0, payload, &mut room);
+    fn packets_of_a_wrong_length_are_refused() -> kernel::error::Result {
+        let mut buf = packet_buf()?;
+        for_each_packet(|hdr, payload| {
+            let _ = hdr.write(0, payload, &mut buf);
             let len = hdr.len() + payload;
             // A packet without a length field may have trailing bytes.
             let is_open =
                 payload == 0 && !matches!(hdr, PktHdr::Eager(_) | PktHdr::AtomicResp { .. });
             for cut in [0, 1, HEADER - 1, hdr.len() - 1, len - 1] {
-                let parsed = room.get(..cut.min(len - 1)).map(parse);
+                let parsed = buf.get(..cut.min(len - 1)).map(parse);
                 assert!(parsed.is_some_and(|parsed| parsed.is_err()));
             }
             if len < MAX_PACKET {
-                let parsed = room.get(..len + 1).map(parse);
+                let parsed = buf.get(..len + 1).map(parse);
                 assert!(parsed.is_some_and(|parsed| parsed.is_ok() == is_open));
             }
         });
@@ -95,28 +95,28 @@ mod cases {
     }
 
     #[test]
-    fn fields_of_other_kinds_are_not_looked_at() -> kernel::error::Result {
-        let mut room = room()?;
+    fn fields_of_other_packet_types_are_ignored() -> kernel::error::Result {
+        let mut buf = packet_buf()?;
         let eager = PktHdr::Eager(Message {
             context: 0,
             ack: None,
             len: 5,
             ..MESSAGE
         });
-        let _ = eager.write(9, 5, &mut room);
+        let _ = eager.write(9, 5, &mut buf);
         // Stale bytes of an earlier packet, which a peer does not clear.
         for stale in [2..8, 16..32, 33..34, 35..36] {
-            if let Some(stale) = room.get_mut(stale) {
+            if let Some(stale) = buf.get_mut(stale) {
                 stale.fill(0xff);
             }
         }
-        let parsed = room.get(..HEADER + 5).map(parse_plain);
+        let parsed = buf.get(..HEADER + 5).map(parse_plain);
         assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.hdr == eager)));
-        let _ = PktHdr::RndvRdDone { id: 4 }.write(9, 0, &mut room);
-        if let Some(stale) = room.get_mut(24..HEADER) {
+        let _ = PktHdr::RndvRdDone { id: 4 }.write(9, 0, &mut buf);
+        if let Some(stale) = buf.get_mut(24..HEADER) {
             stale.fill(0xff);
         }
-        let parsed = room.get(..HEADER).map(parse_plain);
+        let parsed = buf.get(..HEADER).map(parse_plain);
         let taken = PktHdr::RndvRdDone { id: 4 };
         assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.hdr == taken)));
         // Two bits hold the position of a segment; the rest of the field has no meaning.
@@ -131,19 +131,19 @@ mod cases {
                 ..MESSAGE
             },
         });
-        let _ = segment.write(9, EAGER, &mut room);
-        if let Some(stale) = room.get_mut(24..32) {
+        let _ = segment.write(9, EAGER, &mut buf);
+        if let Some(stale) = buf.get_mut(24..32) {
             stale.fill(0xff);
             stale[0] = 0x7e;
         }
-        let parsed = room.get(..MAX_PACKET).map(parse_plain);
+        let parsed = buf.get(..MAX_PACKET).map(parse_plain);
         assert!(parsed.is_some_and(|parsed| parsed.is_ok_and(|packet| packet.hdr == segment)));
         Ok(())
     }
 
     #[test]
-    fn segments_stand_at_their_place() -> kernel::error::Result {
-        let mut room = room()?;
+    fn segment_type_must_fit_its_number() -> kernel::error::Result {
+        let mut buf = packet_buf()?;
         let message = Message {
             len: 3 * EAGER as u64,
             ..MESSAGE
@@ -165,8 +165,8 @@ mod cases {
                 pos,
                 message,
             });
-            let _ = hdr.write(0, EAGER, &mut room);
-            assert_eq!(parse(&room).is_ok(), is_right);
+            let _ = hdr.write(0, EAGER, &mut buf);
+            assert_eq!(parse(&buf).is_ok(), is_right);
         }
         // A segment of a message that fits into an eager packet is invalid.
         let hdr = PktHdr::Segment(Segment {
@@ -175,15 +175,15 @@ mod cases {
             pos: SegPos::First,
             message: MESSAGE,
         });
-        let _ = hdr.write(0, 100, &mut room);
-        let parsed = room.get(..HEADER + 100).map(parse);
+        let _ = hdr.write(0, 100, &mut buf);
+        let parsed = buf.get(..HEADER + 100).map(parse);
         assert!(parsed.is_some_and(|parsed| parsed.is_err()));
         Ok(())
     }
 
     #[test]
-    fn what_the_header_says_is_checked() -> kernel::error::Result {
-        let mut room = room()?;
+    fn invalid_header_fields_are_refused() -> kernel::error::Result {
+        let mut buf = packet_buf()?;
         type In = fn(&PktHdr) -> bool;
         // Offset, invalid value, and the packets that it is invalid in.
         let invalid: [(usize, u8, In); 13] = [
@@ -228,13 +228,13 @@ mod cases {
             }),
         ];
         for (at, value, concerns) in invalid {
-            each(|hdr, payload| {
+            for_each_packet(|hdr, payload| {
                 if concerns(&hdr) {
-                    let _ = hdr.write(0, payload, &mut room);
-                    if let Some(byte) = room.get_mut(at) {
+                    let _ = hdr.write(0, payload, &mut buf);
+                    if let Some(byte) = buf.get_mut(at) {
                         *byte = value;
                     }
-                    let parsed = room.get(..hdr.len() + payload).map(parse);
+                    let parsed = buf.get(..hdr.len() + payload).map(parse);
                     assert!(parsed.is_some_and(|parsed| parsed.is_err()));
                 }
             });
@@ -243,16 +243,16 @@ mod cases {
     }
 
     #[test]
-    fn whatever_arrives_is_refused_or_means_what_it_says() -> kernel::error::Result {
+    fn random_packets_are_refused_or_round_trip() -> kernel::error::Result {
         let mut random = SeededRandom::new(1);
-        let (mut room, mut again) = (room()?, room()?);
+        let (mut buf, mut again) = (packet_buf()?, packet_buf()?);
         let (mut taken, mut refused) = (0, 0);
         for _ in 0..50 {
-            each(|hdr, payload| {
-                let _ = hdr.write(random.next_below(9), payload, &mut room);
+            for_each_packet(|hdr, payload| {
+                let _ = hdr.write(random.next_below(9), payload, &mut buf);
                 for _ in 0..random.next_below(4) {
                     let at = random.next_below((HEADER + RANGES) as u64) as usize;
-                    if let Some(byte) = room.get_mut(at) {
+                    if let Some(byte) = buf.get_mut(at) {
                         *byte = random.next_below(256) as u8;
                     }
                 }
@@ -260,7 +260,7 @@ mod cases {
                     0 => random.next_below(MAX_PACKET as u64 + 1) as usize,
                     _ => hdr.len() + payload,
                 };
-                match room.get(..len).map(parse) {
+                match buf.get(..len).map(parse) {
                     Some(Ok(packet)) => {
                         taken += 1;
                         let begin =
@@ -286,7 +286,7 @@ mod cases {
     }
 
     #[test]
-    fn rdm_08_a_message_names_a_context_that_there_is() {
+    fn rdm_08_messages_to_missing_contexts_are_refused() {
         let mut bytes = [0; HEADER];
         for context in 0..=u8::MAX {
             let message = Message {
@@ -317,7 +317,7 @@ mod cases {
     }
 
     #[test]
-    fn messages_ask_for_an_acknowledgement_of_their_slot() {
+    fn acknowledgement_slots_round_trip() {
         let plain = Message {
             context: 0,
             ack: None,
@@ -357,7 +357,7 @@ mod cases {
     }
 
     #[test]
-    fn libfabric_asks_for_a_compare_and_swap() {
+    fn compare_request_of_libfabric_is_parsed() {
         let mut bytes = [0; HEADER + ATOMIC_RANGES + 16];
         bytes[..2].copy_from_slice(&[4, 4]);
         bytes[16] = 9;
@@ -365,29 +365,29 @@ mod cases {
         bytes[32] = 2;
         bytes[40] = 0x70;
         bytes[56..59].copy_from_slice(&[0x07, 0x0c, 0x01]);
-        bytes[64..72].copy_from_slice(&RANGE_OF_MEMORY.addr.to_ne_bytes());
+        bytes[64..72].copy_from_slice(&TARGET_RANGE.addr.to_ne_bytes());
         bytes[72] = 1;
-        bytes[80..88].copy_from_slice(&RANGE_OF_MEMORY.key.to_ne_bytes());
+        bytes[80..88].copy_from_slice(&TARGET_RANGE.key.to_ne_bytes());
         let target = Range {
             len: 1,
-            ..RANGE_OF_MEMORY
+            ..TARGET_RANGE
         };
         let packet = parse(&bytes);
         assert!(packet.is_ok_and(|packet| packet.payload.len() == 16
             && Some(packet.hdr)
                 == Ranges::new(&[target]).map(|targets| PktHdr::AtomicReq {
                     id: 9,
-                    call: CALL,
+                    call: ATOMIC_CALL,
                     targets
                 })));
     }
 
     #[test]
-    fn libfabric_is_answered() {
+    fn atomic_response_has_the_format_of_libfabric() {
         let mut bytes = [0; HEADER + ATOMIC_RESP_HDR + 8];
         let hdr = PktHdr::AtomicResp {
             id: 9,
-            call: CALL,
+            call: ATOMIC_CALL,
             status: -13,
         };
         assert_eq!(hdr.write(5, 8, &mut bytes), Some(HEADER + ATOMIC_RESP_HDR));
@@ -399,8 +399,8 @@ mod cases {
     }
 
     #[test]
-    fn libfabric_says_hello() {
-        const SAID: [u8; 24] = [
+    fn connect_data_of_libfabric_round_trip() {
+        const BYTES: [u8; 24] = [
             0x01, 0x02, 0x04, 0x03, 0x2d, 0x8d, 0x01, 0x00, 0x00, 0x40, 0x00, 0x00, 0x80, 0x00,
             0x00, 0x00, 0x00, 0x00, 0x00, 0x00, 0x46, 0x00, 0x00, 0x00,
         ];
@@ -414,11 +414,11 @@ mod cases {
                 index: 0,
             },
         };
-        assert_eq!(ConnectData::from_bytes(&SAID), Ok(connect_data));
-        assert_eq!(connect_data.to_bytes(), SAID);
-        for len in 0..SAID.len() {
+        assert_eq!(ConnectData::from_bytes(&BYTES), Ok(connect_data));
+        assert_eq!(connect_data.to_bytes(), BYTES);
+        for len in 0..BYTES.len() {
             assert_eq!(
-                ConnectData::from_bytes(&SAID[..len]),
+                ConnectData::from_bytes(&BYTES[..len]),
                 Err(CmDataError::Short)
             );
         }
@@ -432,21 +432,21 @@ mod cases {
             (9, 0x20, CmDataError::EagerSize),
             (11, 1, CmDataError::EagerSize),
         ] {
-            let mut other = SAID;
+            let mut other = BYTES;
             other[at] = value;
             assert_eq!(ConnectData::from_bytes(&other), Err(error));
         }
-        let mut no_port = SAID;
+        let mut no_port = BYTES;
         no_port[4..6].fill(0);
         assert_eq!(ConnectData::from_bytes(&no_port), Err(CmDataError::Invalid));
-        let mut old = SAID;
+        let mut old = BYTES;
         old[6] = 0;
         assert_eq!(ConnectData::from_bytes(&old), Ok(connect_data));
     }
 
     #[test]
-    fn libfabric_bids_welcome() {
-        const SAID: [u8; 16] = [
+    fn accept_data_of_libfabric_round_trip() {
+        const BYTES: [u8; 16] = [
             0x00, 0x00, 0x00, 0x00, 0x42, 0x00, 0x00, 0x00, 0x80, 0x00, 0x00, 0x00, 0x01, 0x00,
             0x00, 0x00,
         ];
@@ -459,16 +459,19 @@ mod cases {
             extensions: Extensions::NONE,
             flow: Flow::Credits,
         };
-        assert_eq!(AcceptData::from_bytes(&SAID), Ok(accept_data));
-        assert_eq!(accept_data.to_bytes(), SAID);
-        assert_eq!(AcceptData::from_bytes(&SAID[..15]), Err(CmDataError::Short));
-        let mut other = SAID;
+        assert_eq!(AcceptData::from_bytes(&BYTES), Ok(accept_data));
+        assert_eq!(accept_data.to_bytes(), BYTES);
+        assert_eq!(
+            AcceptData::from_bytes(&BYTES[..15]),
+            Err(CmDataError::Short)
+        );
+        let mut other = BYTES;
         other[12] = 3;
         assert_eq!(AcceptData::from_bytes(&other), Err(CmDataError::Invalid));
     }
 
     #[test]
-    fn extensions_are_said_where_nobody_else_looks() {
+    fn extensions_use_a_field_that_libfabric_ignores() {
         let plain = AcceptData {
             conn_id: ConnId {
                 instance: 1,
@@ -501,12 +504,12 @@ mod cases {
         assert_eq!(Extensions::SHUTDOWN.contexts(), None);
         for contexts in 1..=16 {
             let extensions = Extensions::SHUTDOWN.with_contexts(contexts);
-            let said = AcceptData {
+            let sent = AcceptData {
                 extensions,
                 ..plain
             };
-            let heard = AcceptData::from_bytes(&said.to_bytes());
-            assert!(heard.is_ok_and(|heard| heard.extensions == extensions));
+            let parsed = AcceptData::from_bytes(&sent.to_bytes());
+            assert!(parsed.is_ok_and(|parsed| parsed.extensions == extensions));
             assert!(extensions.have(Extensions::SHUTDOWN));
             assert_eq!(extensions.contexts(), Some(contexts));
         }
@@ -529,16 +532,16 @@ mod cases {
         );
         // Any number of receives of libfabric announces no extensions.
         for receives in [0, 128, 4096, 0x6b6e_ffff, 0x6b70_0100, u32::MAX] {
-            let said = AcceptData { receives, ..plain };
-            assert_eq!(AcceptData::from_bytes(&said.to_bytes()), Ok(said));
+            let sent = AcceptData { receives, ..plain };
+            assert_eq!(AcceptData::from_bytes(&sent.to_bytes()), Ok(sent));
         }
     }
 
     #[test]
-    fn a_refusal_says_why() {
+    fn reject_data_carry_the_reason() {
         assert_eq!(RejectReason::Refused.to_bytes(), [1, 1]);
-        for refusal in [RejectReason::Refused, RejectReason::Already] {
-            assert_eq!(RejectReason::from_bytes(&refusal.to_bytes()), refusal);
+        for reason in [RejectReason::Refused, RejectReason::Already] {
+            assert_eq!(RejectReason::from_bytes(&reason.to_bytes()), reason);
         }
         // The lower connection manager sends no data, and data of another version have no meaning.
         for bytes in [&[1][..], &[1, 0], &[2, 2], &[1, 3]] {
@@ -552,7 +555,7 @@ mod cases {
     }
 
     #[test]
-    fn credits_are_given_if_both_can() {
+    fn credits_need_support_at_both_ends() {
         let (credits, device) = (Flow::Credits, Flow::Device);
         assert_eq!(credits.with(credits), credits);
         assert_eq!(credits.with(device), device);
@@ -561,7 +564,7 @@ mod cases {
     }
 
     #[test]
-    fn every_byte_of_ranges_is_in_one_of_them() -> kernel::error::Result {
+    fn range_at_finds_the_range_of_each_offset() -> kernel::error::Result {
         let range = |addr, len| Range {
             addr,
             len,

@@ -176,7 +176,7 @@ impl Pair {
     }
 }
 
-#[kunit_tests(kofi_rdm_link)]
+#[kunit_tests(kofi_rdm_conn_state)]
 mod cases {
     use super::*;
     use core::net::Ipv4Addr;
@@ -187,7 +187,7 @@ mod cases {
     };
 
     #[test]
-    fn one_asks_and_the_other_answers() {
+    fn connector_and_acceptor_reach_connected() {
         let mut fsm = ConnFsm::new();
         assert!(fsm.start());
         assert!(!fsm.start());
@@ -204,7 +204,7 @@ mod cases {
     }
 
     #[test]
-    fn of_two_requests_that_of_the_higher_address_stands() {
+    fn simultaneous_requests_keep_that_of_the_higher_address() {
         let mut fsm = ConnFsm::new();
         let _ = fsm.start();
         assert_eq!(fsm.on_connreq(ONE, Ordering::Less), ConnReqAction::Reject);
@@ -217,7 +217,7 @@ mod cases {
     }
 
     #[test]
-    fn who_is_refused_because_the_peer_asks_expects_it() {
+    fn reject_already_awaits_the_request_of_the_peer() {
         let mut fsm = ConnFsm::new();
         let _ = fsm.start();
         assert!(!fsm.on_reject(RejectReason::Already));
@@ -234,7 +234,7 @@ mod cases {
     }
 
     #[test]
-    fn who_is_expected_for_long_is_given_up() {
+    fn awaiting_the_peer_ends_after_max_timeouts() {
         let mut fsm = ConnFsm::new();
         for _ in 0..2 {
             assert!(fsm.start());
@@ -282,7 +282,7 @@ mod cases {
     }
 
     #[test]
-    fn what_comes_too_late_changes_nothing() {
+    fn late_messages_change_nothing() {
         let mut fsm = ConnFsm::new();
         assert!(!fsm.on_accept(ONE));
         assert_eq!(fsm.on_established(), None);
@@ -296,7 +296,7 @@ mod cases {
     }
 
     #[test]
-    fn who_has_got_room_waits_for_none() {
+    fn connecting_or_accepting_ends_the_wait_for_admission() {
         // The peer is admitted, or sends a request itself.
         let ways: [fn(&mut ConnFsm); 2] = [
             |fsm| assert!(fsm.start()),
@@ -341,7 +341,7 @@ mod cases {
     }
 
     #[test]
-    fn both_are_connected_whoever_asks_and_whatever_comes_first() -> kernel::error::Result {
+    fn random_simultaneous_requests_connect_both_ends() -> kernel::error::Result {
         let mut crossed = 0;
         for seed in 0..2000 {
             let mut pair = Pair::new(seed);
@@ -366,7 +366,7 @@ mod cases {
     }
 
     #[test]
-    fn both_are_connected_again_after_any_restarts() -> kernel::error::Result {
+    fn random_restarts_reconnect_both_ends() -> kernel::error::Result {
         for seed in 0..2000 {
             let mut pair = Pair::new(seed);
             for _ in 0..4 + pair.below(30) {

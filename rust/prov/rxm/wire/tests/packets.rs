@@ -6,6 +6,7 @@ use kernel::{
     prelude::*, //
 };
 
+/// A message with a tag, remote CQ data and an acknowledgement slot.
 pub(in super::super::super) const MESSAGE: Message = Message {
     context: 3,
     ack: AckSlot::new(SLOTS - 1),
@@ -14,28 +15,29 @@ pub(in super::super::super) const MESSAGE: Message = Message {
     data: Some(u64::MAX - 1),
 };
 
-pub(in super::super::super) const CALL: AtomicCall = AtomicCall {
+pub(in super::super::super) const ATOMIC_CALL: AtomicCall = AtomicCall {
     form: Form::Compare,
     op: 12,
     datatype: 7,
 };
 
-pub(in super::super::super) const RANGE_OF_MEMORY: Range = Range {
+pub(in super::super::super) const TARGET_RANGE: Range = Range {
     addr: 0xffff_8880_1234_5000,
     len: 1 << 20,
     key: 0x4711,
 };
 
+/// Returns `count` ranges; `None` if there are too many.
 pub(in super::super::super) fn ranges(count: usize) -> Option<Ranges> {
     let all = core::array::from_fn::<_, MAX_RANGES, _>(|at| Range {
-        addr: RANGE_OF_MEMORY.addr + at as u64,
-        ..RANGE_OF_MEMORY
+        addr: TARGET_RANGE.addr + at as u64,
+        ..TARGET_RANGE
     });
     Ranges::new(all.get(..count)?)
 }
 
-/// Calls `f` with a packet of each type and variant, and the length of its payload.
-pub(in super::super::super) fn each(mut f: impl FnMut(PktHdr, usize)) {
+/// Calls `f` with the header of a packet of each type and variant, and the length of its payload.
+pub(in super::super::super) fn for_each_packet(mut f: impl FnMut(PktHdr, usize)) {
     let plain = Message {
         context: 0,
         ack: None,
@@ -80,7 +82,10 @@ pub(in super::super::super) fn each(mut f: impl FnMut(PktHdr, usize)) {
         );
         f(PktHdr::RndvWrData { id, ranges }, 0);
         for form in [Form::Base, Form::Fetch, Form::Compare] {
-            let call = AtomicCall { form, ..CALL };
+            let call = AtomicCall {
+                form,
+                ..ATOMIC_CALL
+            };
             f(
                 PktHdr::AtomicReq {
                     id,
@@ -102,7 +107,7 @@ pub(in super::super::super) fn each(mut f: impl FnMut(PktHdr, usize)) {
         for payload in [0, 8, EAGER - ATOMIC_RESP_HDR] {
             let hdr = PktHdr::AtomicResp {
                 id: 3,
-                call: CALL,
+                call: ATOMIC_CALL,
                 status,
             };
             f(hdr, payload);
@@ -111,6 +116,6 @@ pub(in super::super::super) fn each(mut f: impl FnMut(PktHdr, usize)) {
 }
 
 /// Returns a buffer for the longest packet, filled with a pattern.
-pub(in super::super::super) fn room() -> kernel::error::Result<KVec<u8>> {
+pub(in super::super::super) fn packet_buf() -> kernel::error::Result<KVec<u8>> {
     Ok(KVec::from_elem(0x5a, MAX_PACKET, GFP_KERNEL)?)
 }
