@@ -49,8 +49,8 @@ use crate::{
 use core::mem;
 use kernel::sync::Arc;
 
-/// Request of a receive, of a peek, or of a receive of a claimed message.
-pub(super) struct PeekReq {
+/// Request of the consumer: a posted receive, a peek, or a receive of a claimed message.
+pub(super) struct RecvReq {
     /// Context of the consumer.
     pub(super) context: Context,
     /// True if a success is reported although the queue is selective.
@@ -159,21 +159,22 @@ impl CompSinks {
         transmits.chain(receives).any(|queue| queue.has_waiter())
     }
 
-    /// Reserves a completion queue entry for a receive context.
-    pub(super) fn reserve(&self, rx_ctx: u8) -> bool {
+    /// Reserves a completion queue entry for a receive context. Returns false if the queue is full, or the context is
+    /// not enabled.
+    pub(super) fn reserve_rx(&self, rx_ctx: u8) -> bool {
         let sink = self.rx.ctx(rx_ctx).as_ref();
         sink.is_some_and(|sink| sink.queue.reserve())
     }
 
     /// Releases a reserved entry of a receive context.
-    pub(super) fn release(&self, rx_ctx: u8) {
+    pub(super) fn release_rx(&self, rx_ctx: u8) {
         if let Some(sink) = self.rx.ctx(rx_ctx) {
             sink.queue.release();
         }
     }
 
     /// Releases a reserved entry of a transmit context, for an operation that is not reported.
-    pub(super) fn release_transmit(&self, context: u8) {
+    pub(super) fn release_tx(&self, context: u8) {
         if let Some(sink) = self.tx.ctx(context) {
             sink.queue.release();
         }
@@ -195,7 +196,7 @@ impl CompSinks {
         }
     }
 
-    /// Reports a received message, whose entry is reserved; once for each receive.
+    /// Reports a received message, whose entry is reserved. Has no effect if the receive has been reported already.
     pub(super) fn complete_rx(
         &self,
         rx_ctxs: &mut CtxVec<RxCtx>,
@@ -228,21 +229,22 @@ impl CompSinks {
         self.finish_rx(rx_ctx, receive, freed);
     }
 
-    /// Counts the result of a receive. A multi-receive buffer counts one receive for each message.
+    /// Records the result of a receive in the statistics. A multi-receive buffer counts as one receive for each of its
+    /// messages.
     #[inline]
     fn count_rx(&self, receive: &Receive, result: Result<usize>) {
-        let taken = self.rx_stats.ctx(receive.rx_ctx);
+        let stats = self.rx_stats.ctx(receive.rx_ctx);
         match receive.kind {
-            RxKind::Single | RxKind::Shared => taken.record_completion(result),
+            RxKind::Single | RxKind::Shared => stats.record_completion(result),
             RxKind::Placed { .. } => {
-                taken.record_post();
-                taken.record_completion(result);
+                stats.record_post();
+                stats.record_completion(result);
             }
             RxKind::Multi { .. } => {}
         }
     }
 
-    /// Handles a multi-receive buffer that takes no more messages and holds none.
+    /// Releases a multi-receive buffer that takes no more messages and holds none. A cancelled one is reported first.
     fn release_multi_recv(&self, rx_ctx: &mut RxCtx, freed: Option<ListBox<Receive>>) {
         let Some(mut receive) = freed else {
             return;
@@ -263,7 +265,7 @@ impl CompSinks {
     pub(super) fn complete_peek(
         &self,
         rx_ctx: u8,
-        req: &PeekReq,
+        req: &RecvReq,
         key: &MsgKey,
         message: &Message,
         len: usize,
@@ -281,14 +283,14 @@ impl CompSinks {
     }
 
     /// Reports that a peek has found no message.
-    pub(super) fn fail_peek(&self, rx_ctx: u8, req: &PeekReq) {
+    pub(super) fn fail_peek(&self, rx_ctx: u8, req: &RecvReq) {
         if let Some(sink) = self.rx.ctx(rx_ctx) {
             let completion = Completion::new(req.context, FI_RECV | FI_TAGGED);
             sink.queue.push(failed(completion, Errno::ENOMSG, 0));
         }
     }
 
-    /// Reports a failed receive; once for each receive.
+    /// Reports a failed receive. Has no effect if the receive has been reported already.
     pub(super) fn fail_rx(&self, rx_ctxs: &mut CtxVec<RxCtx>, receive: &mut Receive, errno: Errno) {
         self.report_failure(rx_ctxs.ctx_mut(receive.rx_ctx), receive, errno);
     }
@@ -336,7 +338,7 @@ impl CompSinks {
 }
 
 impl RxSink {
-    /// Builds the completion of a message.
+    /// Returns the completion that describes a message.
     #[inline(always)]
     fn describe(
         &self,
@@ -399,8 +401,8 @@ impl RxSink {
     }
 }
 
-/// Completes the slot of a receive in a multi-receive buffer, and sets FI_MULTI_RECV on the last completion of the
-/// buffer. Returns the buffer's receive with the last message.
+/// Completes the slot of a receive in a multi-receive buffer, and sets FI_MULTI_RECV in the last completion of the
+/// buffer. Returns the receive of the buffer when its last message completes.
 fn complete_slot(
     rx_ctx: &mut RxCtx,
     receive: &Receive,

@@ -2,10 +2,10 @@
 
 //! Dispatch of received packets. Guarded by `EpCore::inner`.
 //!
-//! A message without a receive is copied out of its packet, up to a limit, so that the peer can go on; the same holds
-//! for a message that waits for a completion queue entry. Beyond the limit, packets are deferred until a receive is
-//! posted. Since their number is limited, this slows the peer down. Control packets are processed even while messages
-//! are deferred.
+//! A message without a receive, or without a completion queue entry, is copied out of its packet up to a limit, and the
+//! receive buffer is posted again. Beyond the limit, packets are deferred in their buffers until a receive is posted. A
+//! peer has a limited number of these buffers, so it stops sending. Control packets are processed even while messages are
+//! deferred.
 
 use super::{
     atomic::AtomicRequest,
@@ -46,7 +46,7 @@ use crate::{
     },
 };
 
-/// Number of deferred packets that are processed again under one hold of the lock.
+/// Number of deferred packets that are processed again while the lock is held once.
 const RETRY_STEP: usize = 64;
 
 /// Result of processing a packet.
@@ -129,7 +129,7 @@ impl EpState {
         }
     }
 
-    /// Keeps a packet until its peer's deferred packets are processed again.
+    /// Adds a packet to the deferred packets of its peer.
     fn defer_rx(&mut self, packet: ListBox<Packet>) {
         let Self {
             peers,
@@ -252,7 +252,8 @@ impl EpState {
             PktHdr::Segment(segment) => segment.message,
             // Control packets of an older connection have no effect.
             _ if !peer.has(packet.conn_gen) => return Ok(RxOutcome::Done),
-            // No other key is tried on this connection. Messages are delivered, because their sends have completed.
+            // The peer has used a wrong key: its other atomic requests on this connection are dropped. Its messages are
+            // delivered, because their sends have completed.
             PktHdr::AtomicReq { .. } if peer.is_refused() => return Ok(RxOutcome::Done),
             &PktHdr::AtomicReq { id, call, targets } => {
                 return Ok(RxOutcome::Atomic(AtomicRequest {
@@ -292,7 +293,7 @@ impl EpState {
                 self.next_segment(sinks, &msg, &segment, payload, has_deferred_rx)
             }
             _ if has_deferred_rx => Ok(RxOutcome::Deferred),
-            _ if message.ack.is_some() => self.receive_awaited(sinks, &msg, hdr, payload),
+            _ if message.ack.is_some() => self.receive_with_ack(sinks, &msg, hdr, payload),
             _ => self.receive_first(sinks, &msg, hdr, payload),
         }
     }
@@ -315,7 +316,7 @@ impl EpState {
 
     /// Handles the first packet of a message that asks for an acknowledgement.
     #[cold]
-    fn receive_awaited(
+    fn receive_with_ack(
         &mut self,
         sinks: &CompSinks,
         msg: &RxMsg,
@@ -356,7 +357,8 @@ impl EpState {
         }
     }
 
-    /// Receives a complete message. If something is missing, the message is queued if `may_wait` is set.
+    /// Receives a complete message. A message without a receive or a completion queue entry is queued as unexpected; if
+    /// `may_wait` is false, it is deferred instead.
     #[inline(always)]
     pub(super) fn eager(
         &mut self,
@@ -374,7 +376,7 @@ impl EpState {
             }
             Err(_) if !may_wait => RxOutcome::Deferred,
             Err(missing) => {
-                // The packet may be processed many times: do not copy what the limits do not permit.
+                // The packet may be processed many times: check the limits before the copy.
                 let unexp = match self.within_limits(msg, UNEXP_OVERHEAD + payload.len())
                     || !msg.is_limited
                 {
@@ -413,7 +415,7 @@ impl RxMsg {
     ///
     /// # Errors
     ///
-    /// -FI_ENOMEM, which callers have to handle.
+    /// -FI_ENOMEM.
     fn with_bytes(&self, payload: &(impl Payload + ?Sized)) -> Result<ListBox<UnexpMsg>> {
         let body = UnexpBody::Bytes(payload.to_kvec()?);
         ListBox::new_atomic(self.unexp_msg(body))

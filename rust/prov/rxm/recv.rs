@@ -5,7 +5,7 @@
 use super::{
     completion::{
         CompSinks,
-        PeekReq, //
+        RecvReq, //
     },
     dispatch::RxMsg,
     ep_state::EpState,
@@ -35,7 +35,7 @@ impl EpState {
         &mut self,
         at: u8,
         into: DstBuf,
-        req: &PeekReq,
+        req: &RecvReq,
     ) -> Option<ListBox<Receive>> {
         let mut receive = self.rx_ctxs.ctx_mut(at).get_free()?;
         receive.into = into;
@@ -137,7 +137,7 @@ impl EpState {
     pub(super) fn cancel(&mut self, sinks: &CompSinks, at: u8, context: Context) -> Result {
         let mut refused = Errno::ENOENT;
         let reserve = |receive: &Receive| {
-            let is_reserved = receive.has_room() || sinks.reserve(at);
+            let is_reserved = receive.has_room() || sinks.reserve_rx(at);
             if !is_reserved {
                 refused = Errno::EAGAIN;
             }

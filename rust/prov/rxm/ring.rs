@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Rings: lower completion queues, each with the connections that complete in it. The lock of the list is a leaf.
+//! Rings: lower completion queues, each with the connections that complete in it. The lock of the list of ready rings
+//! is a leaf.
 //!
 //! An endpoint begins with one ring. When a connection finds all rings full, the connection manager opens another one,
 //! so each queue has an entry for every operation of its connections, whatever their number.
@@ -66,8 +67,8 @@ use kernel::list::{
 pub(super) const CONN_TRANSMITS: usize =
     TX_SIZE + 1 + MAX_SEGS + CTRL_BUFS + MAX_READS + MAX_RX_BUFS;
 
-/// Number of queue entries for a connection besides the transmit buffers of the pool: its operation with a reserved
-/// buffer, control packets, reads, and its own receives or the atomic responses in shared ones.
+/// Number of queue entries for a connection, apart from those for the transmit buffers of the pool: one operation with
+/// a reserved buffer, control packets, reads, and receives of its own or atomic responses in shared ones.
 const CONN_ENTRIES: usize = 1 + CTRL_BUFS + MAX_READS + MAX_RX_BUFS;
 
 /// Number of receive buffers that are kept when a ring has been closed.
@@ -87,8 +88,8 @@ pub(super) struct RingSize {
 }
 
 impl RingSize {
-    /// Size of the first ring: few endpoints have more connections. A lower provider does not have to count the entries,
-    /// because there is one for each operation that the connections can post.
+    /// Size of the first ring: few endpoints have more connections. There is an entry for each operation that the
+    /// connections can post, so the lower provider need not count entries.
     pub(super) const FIRST: Self = Self {
         conns: 16,
         initial_rx: INITIAL_RX,
@@ -99,7 +100,7 @@ impl RingSize {
     /// Size of the other rings, where connections begin with little memory.
     pub(super) const OTHER: Self = Self {
         conns: 64,
-        // With fewer, each packet would be answered by a grant, and atomic requests could take all.
+        // With fewer buffers, the endpoint would send a grant for each packet, and atomic requests could take all.
         initial_rx: INITIAL_RX,
         extra_rx: 2240 - 64 * INITIAL_RX,
         conn_entries: CONN_ENTRIES,
@@ -154,8 +155,8 @@ impl Ring {
         RingSize::of(self.index as usize)
     }
 
-    /// Closes the queues, when no connection is left and nothing polls the ring; the completion queue of the first ring
-    /// is closed with the endpoint. The context of each posted receive is passed to `reclaim`.
+    /// Closes the queues. The ring has no connections, and nothing polls it. The completion queue of the first ring is
+    /// closed with the endpoint. The context of each posted receive is passed to `reclaim`.
     pub(super) fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         // No endpoint is bound to them any more.
         if let Some(shared) = &self.shared {
@@ -350,9 +351,9 @@ impl EpCore {
             .rx_pool
             .set_ring(index as u32, Some(ring_rx));
         drop(old);
-        if let Some(place) = cm.rings.get_mut(index) {
+        if let Some(slot) = cm.rings.get_mut(index) {
             let ring = ring.clone();
-            *place = Some(CmRing { ring, conns: 0 });
+            *slot = Some(CmRing { ring, conns: 0 });
         }
         Ok(ring)
     }
@@ -391,11 +392,11 @@ impl EpCore {
     /// Closes a ring, other than the first one, that has no connection. May sleep.
     pub(super) fn close_empty_ring(&self, cm: &mut ConnMgr, index: u32) {
         let is_empty = |cm_ring: &mut CmRing| cm_ring.conns == 0;
-        let place = cm.rings.get_mut(index as usize).filter(|_| index != 0);
-        let Some(CmRing { ring, .. }) = place.and_then(|place| place.take_if(is_empty)) else {
+        let slot = cm.rings.get_mut(index as usize).filter(|_| index != 0);
+        let Some(CmRing { ring, .. }) = slot.and_then(|slot| slot.take_if(is_empty)) else {
             return;
         };
-        // After that, nothing adds it to the list.
+        // The handler, which adds the ring to the list of ready rings, is not called any more.
         ring.queue.stop_handler();
         let mut inner = self.inner.lock();
         self.ready_rings.remove(&ring);
@@ -411,7 +412,7 @@ impl EpCore {
         self.free_rx_bufs(cm);
     }
 
-    /// Frees receive buffers that are not posted, except some.
+    /// Frees receive buffers that are not posted, except [`KEPT_RX_BUFS`] of them.
     fn free_rx_bufs(&self, cm: &mut ConnMgr) {
         loop {
             let mut inner = self.inner.lock();
@@ -422,7 +423,7 @@ impl EpCore {
             let packet = free_bufs.pop();
             drop(inner);
             if let Some(packet) = packet {
-                // Without memory the number is not used again.
+                // If there is no memory, the number is not used again.
                 let _ = cm.free_numbers.push(packet.number(), GFP_KERNEL);
             }
         }

@@ -85,7 +85,7 @@ impl SrxRecv {
     }
 }
 
-/// A receive of a shared receive context, and its place in the matcher.
+/// A receive of a shared receive context, as an entry of the matcher.
 pub(super) struct SrxNode {
     /// The receive.
     pub(super) srx_recv: SrxRecv,
@@ -133,7 +133,7 @@ impl HasMatchSpec for SrxNode {
     }
 }
 
-/// Memory that a message has been assigned instead of a receive of its endpoint.
+/// Memory for a message that has no posted receive of its endpoint.
 pub(super) enum RxTarget {
     /// Slot of a multi-receive buffer.
     Slot(MultiRecvSlot),
@@ -244,7 +244,7 @@ impl Receive {
         }
     }
 
-    /// Resets the entry.
+    /// Clears the entry for its next use, which sets the other fields.
     #[inline(always)]
     pub(super) fn clear(&mut self) {
         self.kind = RxKind::Single;
@@ -379,17 +379,18 @@ impl HasMatchSpec for Receive {
     }
 }
 
-#[kunit_tests(kofi_rdm_receive)]
+#[kunit_tests(kofi_rdm_rx_entry)]
 mod tests {
     use super::*;
     use crate::abi::Errno;
 
     const LENS: [usize; 2] = [100, 200];
     const ALL: usize = LENS[0] + LENS[1];
+    /// Address of the message at the peer.
     const FAR: u64 = 1 << 40;
 
-    /// Creates a receive into `bytes` of a message in two consecutive ranges.
-    fn fetching(bytes: &mut [u8]) -> Result<Receive> {
+    /// Creates a receive that reads a rendezvous message in two consecutive ranges into `bytes`.
+    fn rndv_receive(bytes: &mut [u8]) -> Result<Receive> {
         let mut far = FAR;
         let ranges = LENS.map(|len| {
             let range = Range {
@@ -423,10 +424,11 @@ mod tests {
         Ok(receive)
     }
 
-    type Found = Option<(u64, u64, bool)>;
+    /// Offset and length of a read, and whether it confirms earlier reads.
+    type Read = Option<(u64, u64, bool)>;
 
-    /// Returns offset, length and kind of the next read.
-    fn next(receive: &mut Receive, done: usize, needs_confirm: bool) -> Result<Found> {
+    /// Returns the next read after `done` bytes.
+    fn next(receive: &mut Receive, done: usize, needs_confirm: bool) -> Result<Read> {
         if let Some(rndv) = &mut receive.rndv {
             rndv.done = done;
             rndv.needs_confirm = needs_confirm;
@@ -436,9 +438,9 @@ mod tests {
     }
 
     #[test]
-    fn one_range_behind_the_other_and_nothing_else() -> Result {
+    fn rndv_reads_cover_the_ranges_in_order() -> Result {
         let mut bytes = KVec::from_elem(0, ALL, GFP_KERNEL)?;
-        let mut receive = fetching(&mut bytes)?;
+        let mut receive = rndv_receive(&mut bytes)?;
         assert!(next(&mut receive, 0, false)? == Some((0, 100, false)));
         assert!(next(&mut receive, 60, false)? == Some((60, 40, false)));
         assert!(next(&mut receive, 100, true)? == Some((100, 200, false)));
@@ -448,15 +450,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_doubtful_is_looked_at_once_more() -> Result {
+    fn last_byte_is_read_again_to_confirm() -> Result {
         let mut bytes = KVec::from_elem(0, ALL, GFP_KERNEL)?;
-        let mut receive = fetching(&mut bytes)?;
+        let mut receive = rndv_receive(&mut bytes)?;
         assert!(next(&mut receive, ALL, true)? == Some((ALL as u64 - 1, 1, true)));
         let into = receive.next_read()?.map(|next| next.into.addr());
         assert!(into == Some(bytes.as_ptr() as usize + ALL - 1));
         // Bytes that do not fit are not confirmed.
         let mut few = KVec::from_elem(0, 150, GFP_KERNEL)?;
-        let mut receive = fetching(&mut few)?;
+        let mut receive = rndv_receive(&mut few)?;
         assert!(next(&mut receive, 100, true)? == Some((100, 50, false)));
         assert!(next(&mut receive, 150, true)? == Some((149, 1, true)));
         assert!(next(&mut receive, 150, false)?.is_none());

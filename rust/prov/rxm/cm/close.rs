@@ -109,7 +109,7 @@ impl EpCore {
             drop(packet.rndv_tx().and_then(|rndv_tx| rndv_tx.region.take()));
             if let Some(comp) = packet.tx_comp() {
                 let tx_ctx = comp.tx_ctx;
-                self.with_state(|_, sinks| sinks.release_transmit(tx_ctx));
+                self.with_state(|_, sinks| sinks.release_tx(tx_ctx));
                 reclaim(comp.context);
             }
             to_free.tx_pool.take_back(packet);
@@ -120,7 +120,7 @@ impl EpCore {
                 continue;
             }
             if receive.has_room() {
-                self.with_state(|_, sinks| sinks.release(receive.rx_ctx));
+                self.with_state(|_, sinks| sinks.release_rx(receive.rx_ctx));
             }
             if let Some(srx_recv) = receive.take_srx_recv() {
                 self.post_again(srx_recv);

@@ -6,7 +6,7 @@ use super::{
     super::{
         completion::{
             CompSinks,
-            PeekReq, //
+            RecvReq, //
         },
         ep_core::Bound,
         ep_state::{
@@ -253,7 +253,7 @@ impl Endpoint {
         }
         let (bound_cq, bound) = self.rx_path()?;
         let at = self.context;
-        let req = PeekReq {
+        let req = RecvReq {
             context: message.context,
             reports_success: message.flags & FI_COMPLETION != 0,
         };
@@ -307,7 +307,7 @@ impl Endpoint {
             return Err(Errno::EBADFLAGS);
         }
         let (_, bound) = self.rx_path()?;
-        let req = PeekReq {
+        let req = RecvReq {
             context: message.context,
             reports_success: true,
         };
@@ -324,7 +324,7 @@ impl Endpoint {
         (bound_cq, bound): (&BoundCq, &Bound),
         at: u8,
         (into, spec): (DstBuf, MatchSpec),
-        req: &PeekReq,
+        req: &RecvReq,
     ) -> Result {
         let again = self.with_room((bound_cq, bound), |state, sinks| {
             let mut receive = state.receive(at, into, req).ok_or(Errno::EAGAIN)?;
@@ -360,7 +360,7 @@ impl Endpoint {
         &self,
         (bound_cq, bound): (&BoundCq, &Bound),
         message: &Message<'_>,
-        req: &PeekReq,
+        req: &RecvReq,
     ) -> Result {
         if !self.has_multi_recv {
             return Err(Errno::EOPNOTSUPP);

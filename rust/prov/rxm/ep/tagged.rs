@@ -5,7 +5,7 @@
 use super::super::{
     completion::{
         CompSinks,
-        PeekReq, //
+        RecvReq, //
     },
     ep_state::EpState,
     iov::DstBuf,
@@ -43,7 +43,7 @@ impl EpState {
         sinks: &CompSinks,
         at: u8,
         (spec, peek_op): (&MatchSpec, PeekOp),
-        req: &PeekReq,
+        req: &RecvReq,
     ) -> Result<bool> {
         let rx_ctx = self.rx_ctxs.ctx_mut(at);
         let see = |unexp: &UnexpMsg| (unexp.key, unexp.message);
@@ -78,7 +78,7 @@ impl EpState {
     /// # Errors
     ///
     /// -FI_EINVAL if there is none.
-    fn claimed(&mut self, at: u8, req: &PeekReq) -> Result<ListBox<UnexpMsg>> {
+    fn claimed(&mut self, at: u8, req: &RecvReq) -> Result<ListBox<UnexpMsg>> {
         let matcher = &mut self.rx_ctxs.ctx_mut(at).matcher;
         let claimed = matcher.take_claimed(req.context.as_ptr() as usize);
         claimed.ok_or(Errno::EINVAL)
@@ -94,7 +94,7 @@ impl EpState {
         sinks: &CompSinks,
         at: u8,
         into: DstBuf,
-        req: &PeekReq,
+        req: &RecvReq,
     ) -> Result {
         let mut receive = self.receive(at, into, req).ok_or(Errno::EAGAIN)?;
         match self.claimed(at, req) {
@@ -120,7 +120,7 @@ impl EpState {
         &mut self,
         sinks: &CompSinks,
         at: u8,
-        req: &PeekReq,
+        req: &RecvReq,
     ) -> Result {
         if self.rx_ctxs.ctx(at).receives_left() == 0 {
             return Err(Errno::EAGAIN);

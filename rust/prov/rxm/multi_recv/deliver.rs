@@ -125,7 +125,7 @@ impl EpState {
             };
             let target = unexp.target.take();
             if let Some(RxTarget::Discard) = target {
-                sinks.release(entry.rx_ctx);
+                sinks.release_rx(entry.rx_ctx);
             }
             if let Some(receive) = rx_ctx.assign_internal(sinks, entry, target) {
                 self.deliver_unexp(sinks, receive, &unexp);
@@ -153,7 +153,7 @@ impl RxCtx {
     /// Takes an internal entry and reserves a completion queue entry.
     pub(in super::super) fn get_internal(&mut self, sinks: &CompSinks) -> Option<ListBox<Receive>> {
         let entry = self.internal.pop()?;
-        if sinks.reserve(entry.rx_ctx) {
+        if sinks.reserve_rx(entry.rx_ctx) {
             return Some(entry);
         }
         self.internal.push(entry);
@@ -174,7 +174,7 @@ impl RxCtx {
                 Some(entry)
             }
             None => {
-                sinks.release(entry.rx_ctx);
+                sinks.release_rx(entry.rx_ctx);
                 self.internal.push(entry);
                 None
             }

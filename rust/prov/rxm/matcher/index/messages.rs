@@ -72,7 +72,7 @@ impl<M: HasMsgKey> GroupKey<M> for MsgGroup<'_> {
     }
 }
 
-/// Key of the messages of one owner.
+/// Key of the messages of one endpoint, their owner, in a matcher that several endpoints share.
 struct Owner {
     hash: u32,
     owner: u32,
@@ -103,28 +103,29 @@ pub(in super::super::super) const MSG_TABLES: usize = 5;
 /// Table of the messages of a source.
 const SOURCE: usize = 0;
 
-/// Table of the messages of an owner, in a matcher that several endpoints share: no receive there names a source. In
-/// the matcher of one endpoint, the table of exact tags and sources.
+/// Table of the messages of each owner, in a matcher that several endpoints share, where no receive names a source. In
+/// the matcher of one endpoint it is the table of exact tags and sources.
 const OWNER: usize = 1;
 
 /// Tables of the masks that were used last.
 const MASKS: [usize; 2] = [3, 4];
 
-/// Number of calls of other searches for which the table of an incomplete search is kept.
+/// Number of searches with other masks during which the table of an incomplete search is kept.
 const KEPT_CALLS: u8 = 8;
 
 /// Unexpected messages, tagged or untagged ones.
 ///
 /// # Invariants
 ///
-/// A table with a class has the messages before its cursor. A table without class has none.
+/// A table with a class has the messages before its cursor. A table without a class has none, except [`OWNER`] if the
+/// messages have owners, which has all.
 pub(in super::super) struct MsgIndex<M: HasMsgKey> {
     fifo: IndexedFifo<M, MSG_TABLES>,
     classes: [Option<Class>; MSG_TABLES],
     has_owners: bool,
     /// Table of the mask that was used last.
     last_mask: usize,
-    /// Number of calls of other searches for which the tables of masks are kept.
+    /// For each table of a mask, the number of searches with other masks during which it is kept.
     kept: [u8; MSG_TABLES],
 }
 
@@ -281,8 +282,8 @@ impl<M: HasMsgKey> MsgIndex<M> {
         Search::Again
     }
 
-    /// Returns the table of a mask. A new mask gets the table of the one that was used longer ago, which is emptied
-    /// first: returns `None` until it is empty.
+    /// Returns the table of a mask. A new mask gets the table of the mask that was not used last, which is emptied in
+    /// steps: returns `None` until it is empty.
     fn table_of_mask(&mut self, class: Class) -> Option<usize> {
         let is = |k: &usize| self.classes[*k] == Some(class);
         if let Some(k) = MASKS.into_iter().find(is) {
@@ -293,7 +294,7 @@ impl<M: HasMsgKey> MsgIndex<M> {
         let k = MASKS.into_iter().find(is_free);
         let k = k.or_else(|| MASKS.into_iter().find(is_older))?;
         if self.classes[k].is_some() {
-            // Searches that displace each other would never end.
+            // Two searches that take the table from each other would never end.
             if let Some(kept) = self.kept[k].checked_sub(1) {
                 self.kept[k] = kept;
                 return None;
