@@ -89,7 +89,7 @@ pub(super) fn move_into_larger<T>(list: &mut KVec<T>, spare: &mut KVec<T>) {
     core::mem::swap(list, spare);
 }
 
-#[kunit_tests(kofi_fi_roll)]
+#[kunit_tests(kofi_fi_locked_list)]
 mod tests {
     use super::*;
     use kernel::sync::static_lock_class;

@@ -105,7 +105,7 @@ impl<T: TimerTarget> Timer<T> {
     }
 }
 
-#[kunit_tests(kofi_fi_alarm)]
+#[kunit_tests(kofi_fi_timer)]
 mod tests {
     use super::*;
     use kernel::{

@@ -175,7 +175,7 @@ impl Links {
     }
 }
 
-#[kunit_tests(kofi_dev_tree)]
+#[kunit_tests(kofi_introspect_debugfs)]
 mod tests {
     use super::*;
 

@@ -124,7 +124,7 @@ pub(crate) fn log_module_users(module: &CStr) {
     }
 }
 
-#[kunit_tests(kofi_users)]
+#[kunit_tests(kofi_introspect_users)]
 mod tests {
     use super::*;
     use crate::abi::{

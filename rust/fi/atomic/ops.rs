@@ -99,7 +99,7 @@ fn fill<const N: usize>(bytes: &mut [u8], value: [u8; N]) {
     }
 }
 
-#[kunit_tests(kofi_fi_arithmetic)]
+#[kunit_tests(kofi_fi_atomic_ops)]
 mod tests {
     use super::*;
     use crate::abi;

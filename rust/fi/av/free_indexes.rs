@@ -92,7 +92,7 @@ impl FreeIndexes {
     }
 }
 
-#[kunit_tests(kofi_fi_av_vacant)]
+#[kunit_tests(kofi_fi_av_free_indexes)]
 mod tests {
     use super::*;
 

@@ -77,7 +77,7 @@ impl Introspect for AvInfo {
     }
 }
 
-#[kunit_tests(kofi_fi_av_shown)]
+#[kunit_tests(kofi_fi_av_introspect)]
 mod tests {
     use super::*;
     use core::net::{

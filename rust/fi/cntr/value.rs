@@ -104,7 +104,7 @@ impl CounterValue {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_fi_count)]
+#[kernel::prelude::kunit_tests(kofi_fi_cntr_value)]
 mod tests {
     use super::*;
 

@@ -151,7 +151,7 @@ impl EntryFifo {
     }
 }
 
-#[kunit_tests(kofi_fi_outcomes)]
+#[kunit_tests(kofi_fi_entry_fifo)]
 mod tests {
     use super::*;
     use crate::fi::memory::Context;

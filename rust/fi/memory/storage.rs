@@ -67,7 +67,7 @@ impl DerefMut for Storage {
     }
 }
 
-#[kunit_tests(kofi_fi_memory_bytes)]
+#[kunit_tests(kofi_fi_memory_storage)]
 mod tests {
     use super::*;
     use crate::abi::Errno;

@@ -132,7 +132,7 @@ fn vector(fabric: &Arc<Fabric>, domain: &Arc<Domain>) -> Result<Arc<av::AddressV
             rx_ctx_bits: 0,
             count: 0,
             is_async: true,
-            name: Some(c"kofi_fi_dropped"),
+            name: Some(c"kofi_fi_drop_in_interrupt"),
             is_read_only: false,
         },
     )?;
@@ -144,7 +144,7 @@ fn counter(domain: &Arc<Domain>) -> Result<Arc<cntr::Counter>> {
     domain.counter(HERE, &cntr::Attr::default())
 }
 
-#[kunit_tests(kofi_fi_dropped)]
+#[kunit_tests(kofi_fi_drop_in_interrupt)]
 mod tests {
     use super::*;
     use crate::fi::av_set::{

@@ -541,7 +541,7 @@ impl Payload for SrcBuf {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_prov_bounce)]
+#[kernel::prelude::kunit_tests(kofi_prov_iov)]
 mod tests {
     use super::*;
     use crate::{

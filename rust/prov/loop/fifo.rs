@@ -112,7 +112,7 @@ impl<T> Fifo<T> {
     }
 }
 
-#[kunit_tests(kofi_loop_ring)]
+#[kunit_tests(kofi_loop_fifo)]
 mod tests {
     use super::*;
 

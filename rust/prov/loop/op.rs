@@ -342,7 +342,7 @@ fn for_each_part(
     Ok(())
 }
 
-#[kernel::prelude::kunit_tests(kofi_loop_order)]
+#[kernel::prelude::kunit_tests(kofi_loop_op)]
 mod tests {
     use super::*;
 

@@ -237,7 +237,7 @@ fn store_element(value: u64, to: &mut [u8]) {
     }
 }
 
-#[kunit_tests(kofi_verbs_exchange)]
+#[kunit_tests(kofi_verbs_cas_atomic)]
 mod tests {
     use super::*;
     use crate::{

@@ -82,7 +82,7 @@ pub(super) const fn new_frame() -> CmFrame {
     [0; MAX_PRIVATE_DATA + 1]
 }
 
-#[kunit_tests(kofi_verbs_wire)]
+#[kunit_tests(kofi_verbs_cm_data)]
 mod tests {
     use super::*;
 

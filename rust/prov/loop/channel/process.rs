@@ -245,7 +245,7 @@ pub(super) fn count_op(counters: &Option<BoundCounters>, flags: u64, is_success:
     }
 }
 
-#[kunit_tests(kofi_loop_calling)]
+#[kunit_tests(kofi_loop_process)]
 mod tests {
     use super::{
         super::close::ClosingSide,

@@ -163,7 +163,7 @@ impl Endpoint {
     }
 }
 
-#[kunit_tests(kofi_nudge)]
+#[kunit_tests(kofi_verbs_siw_quirk)]
 mod tests {
     use super::*;
 

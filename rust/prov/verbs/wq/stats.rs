@@ -165,7 +165,7 @@ impl WorkQueue {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_verbs_counts)]
+#[kernel::prelude::kunit_tests(kofi_verbs_wq_stats)]
 mod tests {
     use super::*;
 
