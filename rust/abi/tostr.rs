@@ -118,7 +118,7 @@ pub(crate) unsafe fn write_value(
         super::FI_TYPE_AV_ATTR => attr!(fi_av_attr),
         super::FI_TYPE_VERSION => text.write_fmt(fmt!("{}", Version(VERSION))),
         _ if flag_set(datatype).is_some() => return write_number(datatype, bits(), text),
-        _ if is_number(datatype) => return write_number(datatype, int().into(), text),
+        _ if is_int(datatype) => return write_number(datatype, int().into(), text),
         _ => return false,
     };
     // Always true: `Text::write_str` returns no error, and neither does any formatter used here.
@@ -135,14 +135,12 @@ pub(super) unsafe fn write_nic(nic: &fid_nic, text: &mut Text<'_>) {
     let _ = unsafe { attr::AttrText::write_to(nic, &mut attr::Tree::new(text)) };
 }
 
-/// Returns whether values of this type are numbers: an enumeration, a set of flags, or `mr_mode`.
-fn is_number(datatype: fi_type) -> bool {
-    datatype == super::FI_TYPE_MR_MODE
-        || flag_set(datatype).is_some()
-        || enumeration(datatype).is_some()
+/// Returns whether values of this type have 32 bits: an enumeration, or `mr_mode`.
+fn is_int(datatype: fi_type) -> bool {
+    datatype == super::FI_TYPE_MR_MODE || enumeration(datatype).is_some()
 }
 
-/// Writes the value of an enumeration or a set of flags into `text`. Returns false if `datatype` is neither.
+/// Writes the value of an enumeration, a set of flags, or `mr_mode` into `text`. Returns false for another type.
 pub(crate) fn write_number(datatype: fi_type, value: u64, text: &mut Text<'_>) -> bool {
     let written = if let Some(set) = flag_set(datatype) {
         text.write_fmt(fmt!("{}", set.display(value)))

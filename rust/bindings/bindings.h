@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What bindgen reads: the kernel's RDMA headers. Types of other headers come
- * from the `kernel` crate's own bindings, so that they are the same types
- * there and here.
+ * Input of bindgen: the kernel's RDMA headers. Types of other headers come from
+ * the bindings of the `kernel` crate, so that both crates have the same types.
  */
 
 #include <linux/inetdevice.h>

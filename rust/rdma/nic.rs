@@ -50,7 +50,7 @@ pub(crate) struct PciAddr {
 }
 
 impl PciAddr {
-    /// Parses the number of the C helper; `None` if it is negative.
+    /// Converts the result of `kofi_pci_address()`, which is negative for a device without such an address.
     fn from_raw(raw: i64) -> Option<Self> {
         let [.., high, low, bus, devfn] = u32::try_from(raw).ok()?.to_be_bytes();
         Some(Self {
@@ -79,13 +79,13 @@ pub(crate) struct NicAttr {
     /// Bits per second; 0 if unknown.
     pub(crate) speed: u64,
     pub(crate) is_up: bool,
-    /// Limit of the bytes of a message.
+    /// Maximum length of a message in bytes.
     pub(crate) max_msg_size: u32,
     pub(crate) link_layer: LinkLayer,
 }
 
 impl NicAttr {
-    /// Queries the driver. May sleep.
+    /// Reads the attributes of a device and of its port from the driver. May sleep.
     ///
     /// # Errors
     ///

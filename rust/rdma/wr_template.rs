@@ -21,11 +21,11 @@ use super::{
     },
 };
 
-/// Prepared request of type `R`, which the driver takes as a `W`.
+/// Prepared request of type `R`, which begins with the `W` that the driver takes.
 ///
 /// # Invariants
 ///
-/// - `raw` and `ib_post` belong to `_qp`, of which `ib_post` posts requests of this type.
+/// - `raw` is the queue pair of `_qp`, and `ib_post` the operation of its device that posts a `W`.
 /// - `wr` has no successor, and its scatter/gather list is `sge`.
 #[repr(C)]
 struct Template<W, R> {
@@ -38,7 +38,8 @@ struct Template<W, R> {
 }
 
 impl<W, R> Template<W, R> {
-    /// Allocates the template of `qp`, whose operation is `ib_post`, without the list in `wr`.
+    /// Allocates a template for requests that `ib_post` posts to `qp`. The caller sets the scatter/gather
+    /// list of `wr`.
     fn new(qp: Arc<Qp>, ib_post: PostFn<bindings::ib_qp, W>, wr: R) -> Result<KBox<Self>> {
         let template = Self {
             raw: qp.raw,
@@ -52,7 +53,7 @@ impl<W, R> Template<W, R> {
     }
 }
 
-/// Posts to a send queue, with local memory under the `local_dma_lkey` of the protection domain.
+/// Template of a send queue. Its local memory is under the `local_dma_lkey` of the protection domain.
 pub(crate) struct SendTemplate(KBox<Template<bindings::ib_send_wr, RawSendWr>>);
 
 // SAFETY: The pointers are to this allocation and to a queue pair that any thread may use.
@@ -108,7 +109,7 @@ impl SendTemplate {
     }
 }
 
-/// Posts to a receive queue; otherwise as [`SendTemplate`].
+/// Template of a receive queue. Its local memory is that of [`SendTemplate`].
 pub(crate) struct RecvTemplate(KBox<Template<bindings::ib_recv_wr, bindings::ib_recv_wr>>);
 
 // SAFETY: As for `SendTemplate`.

@@ -8,9 +8,9 @@
 //! bias of every lock of the domain and waits for the data calls that run without the lock. As long as such a guard
 //! exists, data calls take the lock as well.
 //!
-//! A data call stores `owner_active` and then loads `revocations`, without a barrier between the two. An
+//! A data call stores `is_in_data_call` and then loads `revocations`, without a barrier between the two. An
 //! [`ExclusiveGuard`] increments `revocations`, makes every CPU execute a full barrier (`synchronize_rcu()`), and
-//! then loads `owner_active`. At least one side therefore sees the store of the other, and only the rare side pays
+//! then loads `is_in_data_call`. At least one side therefore sees the store of the other, and only the rare side pays
 //! for the barrier.
 
 use super::{
@@ -41,7 +41,7 @@ use kernel::{
 pub struct Threading(bool);
 
 impl Threading {
-    /// The provider serializes: any thread may make data calls at any time, as with FI_THREAD_SAFE.
+    /// The provider serializes data calls: any thread may make them at any time, as with FI_THREAD_SAFE.
     pub const THREAD_SAFE: Self = Self(false);
 
     /// Returns whether the consumer serializes its data calls.
@@ -65,11 +65,11 @@ impl Threading {
 struct Bias {
     /// Number of reasons to lock; data calls skip the lock while it is 0.
     revocations: Atomic<u32>,
-    /// Nonzero while a data call is inside without the lock.
-    owner_active: Atomic<u32>,
+    /// Nonzero while a data call runs without the lock.
+    is_in_data_call: Atomic<u32>,
 }
 
-/// Interval at which [`Bias::wait_for_owner`] checks for the end of a data call, which may have been preempted.
+/// Interval at which [`Bias::wait_for_data_call`] checks for the end of a data call, which may have been preempted.
 const POLL_INTERVAL: Delta = Delta::from_micros(50);
 
 impl Bias {
@@ -79,7 +79,7 @@ impl Bias {
         // The compiler keeps this store before the load of `revocations`. A CPU may reorder them; the grace period in
         // `ExclusiveGuard::enter` makes that harmless.
         // SAFETY: The pointer is aligned and valid, and all other accesses are atomic, as in `store_release`.
-        unsafe { self.owner_active.as_ptr().write_volatile(1) };
+        unsafe { self.is_in_data_call.as_ptr().write_volatile(1) };
         compiler_fence(Ordering::SeqCst);
         if load_acquire(&self.revocations) == 0 {
             return true;
@@ -90,7 +90,7 @@ impl Bias {
 
     #[inline(always)]
     fn leave(&self) {
-        store_release(&self.owner_active, 0);
+        store_release(&self.is_in_data_call, 0);
     }
 
     fn revoke(&self) {
@@ -103,8 +103,8 @@ impl Bias {
     }
 
     /// Waits for a data call that entered before the bias was revoked. May sleep.
-    fn wait_for_owner(&self) {
-        while load_acquire(&self.owner_active) != 0 {
+    fn wait_for_data_call(&self) {
+        while load_acquire(&self.is_in_data_call) != 0 {
             fsleep(POLL_INTERVAL);
         }
     }
@@ -157,31 +157,31 @@ impl BiasedLockList {
     }
 }
 
-/// Makes all data calls of a domain lock as long as it exists. For control calls and connection events.
+/// Makes all data calls of a domain take their locks as long as it exists. For control calls and connection events.
 pub(crate) struct ExclusiveGuard(Option<Arc<BiasedLockList>>);
 
 impl ExclusiveGuard {
-    /// Revokes the bias of all locks of `owner`, and waits for data calls that run without the lock. May sleep.
-    pub(crate) fn enter(owner: Option<&Arc<BiasedLockList>>) -> Self {
-        if let Some(owner) = owner {
-            let mut biases = owner.biases.lock();
+    /// Revokes the bias of all locks of `list`, and waits for data calls that run without the lock. May sleep.
+    pub(crate) fn enter(list: Option<&Arc<BiasedLockList>>) -> Self {
+        if let Some(list) = list {
+            let mut biases = list.biases.lock();
             if biases.exclusive_guards == 0 {
                 biases.iter().for_each(Bias::revoke);
                 // Every CPU executes a full barrier. If a data call has loaded `revocations` as 0, its store to
-                // `owner_active` is visible from here on.
+                // `is_in_data_call` is visible from here on.
                 synchronize_rcu();
-                biases.iter().for_each(Bias::wait_for_owner);
+                biases.iter().for_each(Bias::wait_for_data_call);
             }
             biases.exclusive_guards += 1;
         }
-        Self(owner.cloned())
+        Self(list.cloned())
     }
 }
 
 impl Drop for ExclusiveGuard {
     fn drop(&mut self) {
-        if let Some(owner) = &self.0 {
-            let mut biases = owner.biases.lock();
+        if let Some(list) = &self.0 {
+            let mut biases = list.biases.lock();
             biases.exclusive_guards -= 1;
             if biases.exclusive_guards == 0 {
                 biases.iter().for_each(Bias::restore);
@@ -194,7 +194,7 @@ impl Drop for ExclusiveGuard {
 ///
 /// # Invariants
 ///
-/// `data` is accessed only through a guard, and there is at most one guard at a time. The owner of the guard either
+/// `data` is accessed only through a guard, and there is at most one guard at a time. The holder of the guard either
 /// holds `lock`, or is a data call that skips `lock` while no [`ExclusiveGuard`] exists.
 #[pin_data(PinnedDrop)]
 #[repr(C)]
@@ -206,7 +206,7 @@ pub(crate) struct BiasedLock<T> {
     #[cfg(debug_assertions)]
     is_held: Atomic<u32>,
     data: UnsafeCell<T>,
-    owner: Option<Arc<BiasedLockList>>,
+    list: Option<Arc<BiasedLockList>>,
 }
 
 // SAFETY: By the type invariant one thread at a time accesses the data.
@@ -216,13 +216,14 @@ unsafe impl<T: Send> Send for BiasedLock<T> {}
 unsafe impl<T: Send> Sync for BiasedLock<T> {}
 
 impl<T> BiasedLock<T> {
-    /// Makes a lock around `data`, with the lockdep name and class given. Making and dropping the lock may sleep.
+    /// Makes a lock around `data` in the domain's `list`, with the given lockdep name and class. Without a list, each
+    /// data call takes the lock. Making and dropping the lock may sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        owner: Option<Arc<BiasedLockList>>,
+        list: Option<Arc<BiasedLockList>>,
         data: T,
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
@@ -230,18 +231,18 @@ impl<T> BiasedLock<T> {
         try_pin_init!(Self {
             bias: Bias {
                 // If the provider serializes, `revocations` is never 0: every call locks.
-                revocations: Atomic::new(u32::from(owner.is_none())),
-                owner_active: Atomic::new(0),
+                revocations: Atomic::new(u32::from(list.is_none())),
+                is_in_data_call: Atomic::new(0),
             },
             lock <- FastLockIrq::new((), name, class),
             #[cfg(debug_assertions)]
             is_held: Atomic::new(0),
             data: UnsafeCell::new(data),
-            owner,
+            list,
         }? Error)
         .pin_chain(|this| {
-            if let Some(owner) = &this.owner {
-                let mut biases = owner.biases.lock();
+            if let Some(list) = &this.list {
+                let mut biases = list.biases.lock();
                 // INVARIANT: The lock is pinned, and its drop removes the pointer.
                 biases.biases.push(NonNull::from(&this.bias), GFP_KERNEL)?;
                 if biases.exclusive_guards > 0 {
@@ -286,7 +287,7 @@ impl<T> BiasedLock<T> {
     /// [`Self::revoke`] has added a reason to lock.
     #[inline(always)]
     pub(crate) fn lock_fast(&self) -> Option<BiasedGuard<'_, T>> {
-        let is_revoked = || self.owner.is_some() || load_acquire(&self.bias.revocations) != 1;
+        let is_revoked = || self.list.is_some() || load_acquire(&self.bias.revocations) != 1;
         if is_revoked() {
             return None;
         }
@@ -296,7 +297,7 @@ impl<T> BiasedLock<T> {
         (!is_revoked()).then_some(guard)
     }
 
-    /// Makes data calls that begin after this lock, until [`Self::restore`]. Does not wait for data calls that run
+    /// Makes data calls that begin later take the lock, until [`Self::restore`]. Does not wait for data calls that run
     /// without the lock. Any context.
     pub(crate) fn revoke(&self) {
         self.bias.revoke();
@@ -313,21 +314,21 @@ impl<T> BiasedLock<T> {
 
     /// Takes the lock for a control call or connection event, which holds an [`ExclusiveGuard`] of the same domain.
     pub(crate) fn lock(&self, exclusive: &ExclusiveGuard) -> BiasedGuard<'_, T> {
-        let address = |owner: &Option<Arc<BiasedLockList>>| owner.as_ref().map(Arc::as_ptr);
-        if kernel::warn_on!(address(&exclusive.0) != address(&self.owner)) {
+        let address = |list: &Option<Arc<BiasedLockList>>| list.as_ref().map(Arc::as_ptr);
+        if kernel::warn_on!(address(&exclusive.0) != address(&self.list)) {
             self.revoke_permanently();
         }
         // INVARIANT: `exclusive` makes all data calls lock.
         self.new_guard(HoldKind::Locked(self.lock.lock()))
     }
 
-    /// Makes every data call lock from now on, and waits for a data call that runs without the lock. May sleep.
+    /// Makes every data call take the lock from now on, and waits for a data call that runs without it. May sleep.
     #[cold]
     fn revoke_permanently(&self) {
         self.bias.revoke();
         // As in `ExclusiveGuard::enter`.
         synchronize_rcu();
-        self.bias.wait_for_owner();
+        self.bias.wait_for_data_call();
     }
 
     #[inline(always)]
@@ -341,9 +342,9 @@ impl<T> BiasedLock<T> {
 #[pinned_drop]
 impl<T> PinnedDrop for BiasedLock<T> {
     fn drop(self: Pin<&mut Self>) {
-        if let Some(owner) = &self.owner {
+        if let Some(list) = &self.list {
             let bias = NonNull::from(&self.bias);
-            owner.biases.lock().biases.retain(|other| *other != bias);
+            list.biases.lock().biases.retain(|other| *other != bias);
         }
     }
 }
@@ -401,9 +402,9 @@ mod tests {
     use super::*;
     use kernel::sync::static_lock_class;
 
-    fn new_lock(owner: Option<Arc<BiasedLockList>>) -> Result<Pin<KBox<BiasedLock<u32>>>> {
+    fn new_lock(list: Option<Arc<BiasedLockList>>) -> Result<Pin<KBox<BiasedLock<u32>>>> {
         Ok(KBox::pin_init(
-            BiasedLock::new(owner, 0, c"kofi::test::BiasedLock", static_lock_class!()),
+            BiasedLock::new(list, 0, c"kofi::test::BiasedLock", static_lock_class!()),
             GFP_KERNEL,
         )?)
     }
@@ -418,12 +419,12 @@ mod tests {
     #[test]
     fn exclusive_guard_disables_the_bias() -> Result {
         // SAFETY: There is one thread.
-        let owner = BiasedLockList::new(unsafe { Threading::serialized() })?;
-        let lock = new_lock(owner.clone())?;
+        let list = BiasedLockList::new(unsafe { Threading::serialized() })?;
+        let lock = new_lock(list.clone())?;
         assert!(is_biased(&lock));
-        let first = ExclusiveGuard::enter(owner.as_ref());
+        let first = ExclusiveGuard::enter(list.as_ref());
         assert!(!is_biased(&lock));
-        let second = ExclusiveGuard::enter(owner.as_ref());
+        let second = ExclusiveGuard::enter(list.as_ref());
         drop(first);
         assert!(!is_biased(&lock));
         assert_eq!(*lock.lock(&second), 3);
@@ -435,9 +436,9 @@ mod tests {
     #[test]
     fn new_lock_is_unbiased_while_an_exclusive_guard_is_held() -> Result {
         // SAFETY: There is one thread.
-        let owner = BiasedLockList::new(unsafe { Threading::serialized() })?;
-        let exclusive = ExclusiveGuard::enter(owner.as_ref());
-        let lock = new_lock(owner)?;
+        let list = BiasedLockList::new(unsafe { Threading::serialized() })?;
+        let exclusive = ExclusiveGuard::enter(list.as_ref());
+        let lock = new_lock(list)?;
         assert!(!is_biased(&lock));
         drop(exclusive);
         assert!(is_biased(&lock));
@@ -447,12 +448,12 @@ mod tests {
     #[test]
     fn bias_returns_after_the_last_revocation() -> Result {
         // SAFETY: There is one thread.
-        let owner = BiasedLockList::new(unsafe { Threading::serialized() })?;
-        let lock = new_lock(owner.clone())?;
+        let list = BiasedLockList::new(unsafe { Threading::serialized() })?;
+        let lock = new_lock(list.clone())?;
         // SAFETY: There is one thread, and no other guard.
         let can_enter_biased = || unsafe { lock.enter_biased() }.is_some();
         lock.revoke();
-        let exclusive = ExclusiveGuard::enter(owner.as_ref());
+        let exclusive = ExclusiveGuard::enter(list.as_ref());
         // SAFETY: Revoked above.
         unsafe { lock.restore() };
         assert!(!is_biased(&lock));
@@ -466,10 +467,10 @@ mod tests {
     }
 
     #[test]
-    fn lock_without_an_owner_is_never_biased() -> Result {
-        let owner = BiasedLockList::new(Threading::THREAD_SAFE)?;
-        assert!(owner.is_none());
-        let lock = new_lock(owner)?;
+    fn lock_without_a_list_is_never_biased() -> Result {
+        let list = BiasedLockList::new(Threading::THREAD_SAFE)?;
+        assert!(list.is_none());
+        let lock = new_lock(list)?;
         assert!(!is_biased(&lock));
         drop(ExclusiveGuard::enter(None));
         assert!(!is_biased(&lock));
@@ -488,8 +489,8 @@ mod tests {
         unsafe { lock.restore() };
         assert!(can_lock_fast());
         // SAFETY: There is one thread.
-        let owner = BiasedLockList::new(unsafe { Threading::serialized() })?;
-        let lock = new_lock(owner)?;
+        let list = BiasedLockList::new(unsafe { Threading::serialized() })?;
+        let lock = new_lock(list)?;
         // SAFETY: There is one thread, and no other guard.
         assert!(unsafe { lock.enter_biased() }.is_some() && lock.lock_fast().is_none());
         Ok(())

@@ -55,11 +55,10 @@ pub(super) enum CallForm {
     Compare(Elements, Elements),
 }
 
-/// Maximum number of entries in a vector, both of buffers and of remote ranges. No device offers more of
-/// either.
+/// Maximum number of entries in a vector of buffers or of remote ranges. No provider offers more.
 const MAX_ENTRIES: usize = 16;
 
-/// Elements in local memory, as segments.
+/// Elements in local memory, converted to segments.
 ///
 /// # Invariants
 ///
@@ -68,7 +67,8 @@ struct LocalSegments<'a> {
     segments: [MaybeUninit<Segment>; MAX_ENTRIES],
     descriptors: &'a [Descriptor],
     len: usize,
-    elements: usize,
+    /// Total number of elements.
+    count: usize,
 }
 
 impl<'a> LocalSegments<'a> {
@@ -80,7 +80,7 @@ impl<'a> LocalSegments<'a> {
             segments: [const { MaybeUninit::uninit() }; MAX_ENTRIES],
             descriptors: &[],
             len: 0,
-            elements: 0,
+            count: 0,
         }
     }
 
@@ -93,11 +93,11 @@ impl<'a> LocalSegments<'a> {
     ///
     /// # Safety
     ///
-    /// Vectors have as many entries as they say, for `'a`. The caller guarantees for the memory and the
-    /// descriptors what [`Segment::new`] and [`Descriptor::new`] require.
+    /// Each vector has the number of entries that is passed with it, for `'a`. The caller guarantees for the
+    /// memory and the descriptors what [`Segment::new`] and [`Descriptor::new`] require.
     #[inline(always)]
-    unsafe fn add_elements(&mut self, of: &'a Elements, size: usize) -> Result {
-        match of {
+    unsafe fn add_elements(&mut self, elements: &'a Elements, size: usize) -> Result {
+        match elements {
             Elements::None => {}
             Elements::One(buf, count, desc) => {
                 // SAFETY: By the caller's contract, the buffer and its descriptor are valid.
@@ -134,7 +134,7 @@ impl<'a> LocalSegments<'a> {
         self.segments[self.len].write(unsafe { Segment::new(buf.cast_mut(), bytes) });
         // INVARIANT: One more entry is initialised.
         self.len += 1;
-        self.elements = self.elements.checked_add(count).ok_or(Errno::EMSGSIZE)?;
+        self.count = self.count.checked_add(count).ok_or(Errno::EMSGSIZE)?;
         Ok(())
     }
 
@@ -145,7 +145,7 @@ impl<'a> LocalSegments<'a> {
     }
 }
 
-/// Memory of a call on one element; NULL where the form of the call has none.
+/// Memory of a call on one element. The compare and result addresses are NULL if the form of the call has none.
 pub(super) struct SingleElement {
     pub(super) operand: *const c_void,
     pub(super) compare: *const c_void,
@@ -163,7 +163,7 @@ pub(super) unsafe fn post_single_element<E: Endpoint>(
     ep: &TypedEp<'_, E>,
     args: XferArgs,
     (form, datatype, op): (Form, fi_datatype, fi_op),
-    words: &SingleElement,
+    memory: &SingleElement,
     remote: &fi_rma_ioc,
 ) -> Option<isize> {
     let (op, datatype) = parse_op(form, datatype, op).ok()?;
@@ -171,10 +171,10 @@ pub(super) unsafe fn post_single_element<E: Endpoint>(
     // SAFETY: By the contract of the call in the table; the provider's fast path accepts one element only.
     let (operand, compare, result, descriptor) = unsafe {
         (
-            Segment::new(words.operand.cast_mut(), size),
-            Segment::new(words.compare.cast_mut(), size),
-            Segment::new(words.result, size),
-            Descriptor::new(words.result_desc),
+            Segment::new(memory.operand.cast_mut(), size),
+            Segment::new(memory.compare.cast_mut(), size),
+            Segment::new(memory.result, size),
+            Descriptor::new(memory.result_desc),
         )
     };
     let atomic = Atomic {
@@ -263,7 +263,7 @@ unsafe fn try_post<E: Endpoint>(endpoint: &E, args: XferArgs, call: &Call) -> Re
             whole = fi_rma_ioc {
                 addr,
                 // Without operands (a read), the results determine the number of elements.
-                count: operands.elements.max(result.elements),
+                count: operands.count.max(result.count),
                 key,
             };
             slice::from_ref(&whole)
