@@ -8,6 +8,7 @@ made from these names alone.
 import re
 from collections import defaultdict
 
+from .layers import KUNIT_TESTS
 from .output import LabError, print_line
 from .paths import SCENARIOS, TREE
 
@@ -19,7 +20,7 @@ CHECK = re.compile(r"^[^#\n]*\bcheck ([a-z]+_\d\d_\w+)", re.MULTILINE)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 NAME = re.compile(r"([a-z]+)_(\d\d)_\w+")
 
-# The title of each group, and a phrase for each of its lines, or their number if they have no phrases yet.
+# The title of each group of the contract, and a phrase for each line; a number of lines if there are no phrases.
 GROUPS: dict[str, tuple[str, list[str] | int]] = {
     "INFO": (
         "fi_getinfo, fi_fabric, fi_domain",
@@ -265,7 +266,7 @@ def cases_in_rust() -> list[str]:
     found = []
     for path in sorted((TREE / "rust").rglob("*.rs")):
         text = path.read_text(encoding="utf-8")
-        if "#[kunit_tests(" in text:
+        if KUNIT_TESTS.search(text):
             found += RUST_CASE.findall(COMMENT.sub("", text))
     return found
 

@@ -16,19 +16,19 @@ from .output import LabError
 from .paths import TREE
 
 COMMON = "panic=-1 kunit.enable=1 kunit.autorun=0 printk.devkmsg=on"
-# The clock of the workqueue watchdog runs while a busy host gives user-mode Linux no CPU: its default of 30 seconds
-# is too short. A work item that never ends is reported after ten minutes, or by the scenario's time limit.
+# The clock of the workqueue watchdog runs while a busy host gives user-mode Linux no CPU, so the watchdog's default of
+# 30 seconds is too short. A work item that never ends is reported after ten minutes, or by the scenario's time limit.
 UML_WATCHDOG = "workqueue.watchdog_thresh=600"
 # la57=off: with five page-table levels, an interrupt in early boot can make KASAN misjudge an address, because
-# identify_cpu() briefly clears LA57. erms=off, fsrm=off: TCG emulates fast string instructions byte by byte, and the
-# kernel then moves words instead.
+# identify_cpu() briefly clears LA57. erms=off, fsrm=off: the kernel then copies words instead of using fast string
+# instructions, which TCG emulates byte by byte.
 CPU = "max,la57=off,erms=off,fsrm=off"
 # The guest's clock counts instructions, one nanosecond each, so that a measurement does not depend on the speed or
 # the load of the machine.
 COUNTING = ["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "1"]
 COUNTING += ["-rtc", "base=2026-01-01,clock=vm"]
-# Mounts /proc first: busybox's shell runs its applets through /proc/self/exe, which in the machine's /proc is the UML
-# kernel.
+# The first process of a UML guest. It begins with mounting /proc: busybox's shell runs its applets through
+# /proc/self/exe, which in the /proc of the machine is the UML kernel.
 UML_INIT = """#!/bin/sh
 /bin/busybox mount -t proc proc /proc
 KOFI={0} exec /bin/busybox sh {0}/guest/init.sh
@@ -93,7 +93,7 @@ ENDED = threading.Event()
 
 
 def end_all() -> None:
-    """Kills all guests of this process, and makes it start no more."""
+    """Kills all guests of this process. Later ones are not started."""
     ENDED.set()
     for running in list(RUNNING):
         running.kill()

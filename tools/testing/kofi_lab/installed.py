@@ -20,7 +20,7 @@ def make(folder: Path, *arguments: str, **variables: str) -> str:
 
     `variables` are added to the environment. Raises ModuleError if make fails or prints a warning.
     """
-    environment = {name: text for name, text in os.environ.items() if name not in toolchain.OF_MAKE}
+    environment = {name: text for name, text in os.environ.items() if name not in toolchain.OUTER_MAKE}
     result = subprocess.run(
         ["make", "-C", str(folder), *arguments],
         env=environment | variables,

@@ -72,6 +72,8 @@ UNSAFE_BLOCK = re.compile(r"\bunsafe \{")
 DOCUMENTED_CONTRACT = re.compile(r"\bthe caller (?:holds|keeps|has|owns|promises|sees to|does not)\b", re.I)
 C_CALLER = re.compile(r"\bC callers?\b")
 
+# Attribute of a module of unit tests, which is at the end of its file.
+KUNIT_TESTS = re.compile(r"#\[(?:\w+::)*kunit_tests\(")
 COMMENT_OR_STRING = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\])*"', re.DOTALL)
 CRATE_PATH = re.compile(r"\bcrate::(\{|\w+)")
 SUPER_PATH = re.compile(r"\b((?:super::)+)(\w+)")
@@ -153,8 +155,7 @@ def unaccounted_allocations(name: str, text: str) -> list[str]:
     """
     if not re.match(r"rust/(dev|perf)(/|\.rs)", name) or name.endswith("/tests.rs"):
         return []
-    # Unit tests are at the end of a file.
-    code = strip_comments(text).split("#[kunit_tests(")[0]
+    code = KUNIT_TESTS.split(strip_comments(text))[0]
     return [
         f"{name}:{number}: use GFP_KERNEL_ACCOUNT: {line.strip()}"
         for number, line in enumerate(code.split("\n"), 1)
@@ -165,8 +166,8 @@ def unaccounted_allocations(name: str, text: str) -> list[str]:
 def safe_functions_with_contracts(name: str, text: str) -> list[str]:
     """Returns an error for each safe function whose unsafe blocks or invariants rely on a contract of the caller."""
     found = []
-    # Unit tests are at the end of a file, and fulfil the contracts themselves.
-    lines = text.split("#[kunit_tests(")[0].split("\n")
+    # Unit tests fulfil the contracts themselves.
+    lines = KUNIT_TESTS.split(text)[0].split("\n")
     function, is_safe, doc, pending = "", False, "", ""
     for number, line in enumerate(lines, 1):
         if line == "}":

@@ -5,7 +5,7 @@ import re
 import sys
 from pathlib import Path
 
-from .layers import COMMENT_OR_STRING, sources
+from .layers import COMMENT_OR_STRING, KUNIT_TESTS, sources
 from .paths import TREE
 
 PAGE = TREE / "Documentation/locking.rst"
@@ -44,7 +44,7 @@ def without_tests(name: str, text: str) -> str:
     """Returns the text of a file without unit tests and comments, but with strings."""
     if name in TEST_FILES or name.endswith("/tests.rs"):
         return ""
-    text = text.split("#[kunit_tests(")[0]
+    text = KUNIT_TESTS.split(text)[0]
     return COMMENT_OR_STRING.sub(lambda match: match[0] if match[0][0] == '"' else "", text)
 
 

@@ -13,7 +13,8 @@ from .paths import BUILDS, CCACHE, TOOLS
 
 RUSTC = "/usr/bin/rustc"
 RUSTDOC = "/usr/bin/rustdoc"
-OF_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "KDIR", "KERNEL", "M", "O", "ARCH"}
+# Variables that an outer make exports, and that would change the make of a kernel.
+OUTER_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "KDIR", "KERNEL", "M", "O", "ARCH"}
 
 
 @cache
@@ -31,7 +32,7 @@ def llvm() -> Path:
 
 def environment() -> dict[str, str]:
     """Returns the environment of compile commands, without the variables of an outer make."""
-    env = {name: value for name, value in os.environ.items() if name not in OF_MAKE}
+    env = {name: value for name, value in os.environ.items() if name not in OUTER_MAKE}
     cargo = Path(env.get("CARGO_HOME") or Path.home() / ".cargo") / "bin"
     path = env.get("PATH", "/usr/bin:/bin")
     env["PATH"] = f"{llvm()}/bin:{TOOLS}/bin:{path}:{cargo}:/usr/sbin:/sbin"
@@ -41,7 +42,7 @@ def environment() -> dict[str, str]:
 
 
 def make_variables() -> list[str]:
-    """Returns the variables of every make of a kernel: Debian's rustc, as rustup's toolchain has no rust-src."""
+    """Returns the variables of every make of a kernel. They select Debian's rustc: rustup's may lack rust-src."""
     return ["LLVM=1", f"RUSTC={RUSTC}", f"RUSTDOC={RUSTDOC}", f"HOSTRUSTC={RUSTC}"]
 
 

@@ -69,8 +69,9 @@ class LayersTest(unittest.TestCase):
             self.assertTrue(unaccounted_allocations("rust/dev/info.rs", f"KBox::new(0, {flags})?"), flags)
         self.assertFalse(unaccounted_allocations("rust/dev.rs", "KBox::new(0, GFP_KERNEL_ACCOUNT)?"))
         self.assertFalse(unaccounted_allocations("rust/fi/cq.rs", "KBox::new(0, GFP_KERNEL)?"))
-        tests = "#[kunit_tests(x)]\nmod tests { KBox::new(0, GFP_KERNEL)?; }"
-        self.assertFalse(unaccounted_allocations("rust/dev/info.rs", tests))
+        for attribute in ("kunit_tests", "kernel::prelude::kunit_tests"):
+            tests = f"#[{attribute}(x)]\nmod tests {{ KBox::new(0, GFP_KERNEL)?; }}"
+            self.assertFalse(unaccounted_allocations("rust/dev/info.rs", tests), attribute)
 
 
 if __name__ == "__main__":

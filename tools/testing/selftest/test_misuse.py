@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of the compiler command for programs that must not compile."""
+"""Tests of `misuse.errors()`, which compiles programs that must not compile."""
 
 import sys
 import tempfile
@@ -14,7 +14,7 @@ COMPILER = "import pathlib, sys; pathlib.Path('arguments').write_text('\\n'.join
 
 
 class MisuseTest(unittest.TestCase):
-    """Commands of a compiler that only writes its arguments."""
+    """Runs a compiler that only writes its arguments."""
 
     def test_the_output_folder_is_removed(self) -> None:
         with (
@@ -24,7 +24,7 @@ class MisuseTest(unittest.TestCase):
             folder = Path(name)
             self.assertEqual([], misuse.errors(folder, folder / "program.rs"))
             arguments = (folder / "arguments").read_text().splitlines()
-        # --emit=metadata=PATH would replace the file at PATH, even a device.
+        # rustc replaces the file at PATH of --emit=metadata=PATH, even if it is a device such as /dev/null.
         self.assertIn("--emit=metadata", arguments)
         folders = [Path(word.split("=", 1)[1]) for word in arguments if word.startswith("--out-dir=")]
         self.assertEqual([False], [folder.exists() for folder in folders])
