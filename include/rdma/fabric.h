@@ -1095,7 +1095,7 @@ static inline int fi_alias(struct fid *fid, struct fid **alias_fid, u64 flags)
  * @val: buffer for its value
  *
  * Context: Any context.
- * Return: -FI_ENOSYS: no object has variables.
+ * Return: -FI_ENOSYS: no object has a variable that can be read.
  */
 static inline int fi_get_val(struct fid *fid, int name, void *val)
 {
@@ -1110,8 +1110,18 @@ static inline int fi_get_val(struct fid *fid, int name, void *val)
  * @name: the variable
  * @val: its new value
  *
- * Context: Any context.
- * Return: -FI_ENOSYS: no object has variables.
+ * Completion queues have FI_KOFI_CQ_MODERATION and FI_KOFI_CQ_ADAPTIVE, see
+ * &struct fi_kofi_cq_moderation. No other object has variables.
+ *
+ * Context: Process context, may sleep.
+ * Return:
+ * * 0 - the variable has its new value
+ * * -FI_ENOSYS - the object has no variable of that name
+ * * -FI_EINVAL - @val is %NULL, or the value is invalid
+ * * -FI_EOPNOTSUPP - the device or the provider has no moderation
+ * * -FI_ENOMEM - no memory
+ * * -FI_EOPBADSTATE - in atomic context
+ * * another errno - the device's error
  */
 static inline int fi_set_val(struct fid *fid, int name, void *val)
 {
