@@ -9,7 +9,7 @@
 #define FAR	4096
 #define AT	64	/* offset of the target in its region */
 
-/* Number of combinations of form, operation and type, with some that do not exist. */
+/* Number of combinations of form, operation and type, including those that do not exist. */
 #define MOST_OPS	(ATOM_FORMS * ATOM_OPS * ATOM_TYPES)
 
 static void select_combination(struct at_op *op, unsigned int nth)
@@ -64,7 +64,8 @@ static void atom_01_calls_and_queries_agree(struct kunit *test)
 	}
 }
 
-static int slides_valid(struct fid_ep *ep, const struct at_op *op, size_t count)
+/* Calls the kfabric call that checks a number of elements. */
+static int count_valid(struct fid_ep *ep, const struct at_op *op, size_t count)
 {
 	switch (op->form) {
 	case ATOM_BASE:
@@ -77,10 +78,10 @@ static int slides_valid(struct fid_ep *ep, const struct at_op *op, size_t count)
 }
 
 /*
- * fi_atomic_valid(), fi_fetch_atomic_valid() and fi_compare_atomic_valid() take
+ * fi_atomic_valid(), fi_fetch_atomic_valid() and fi_compare_atomic_valid() check
  * a number of elements.
  */
-static void atom_01_valid_calls_of_the_slides_check_the_count(struct kunit *test)
+static void atom_01_valid_calls_check_the_count(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR);
 	struct rma_fx *fx = at_open(test, far, FAR, RMA_BOTH, NULL);
@@ -93,14 +94,14 @@ static void atom_01_valid_calls_of_the_slides_check_the_count(struct kunit *test
 
 		select_combination(&op, nth);
 		ret = at_valid(ep, &op, &most);
-		KUNIT_EXPECT_EQ(test, ret, slides_valid(ep, &op, 0));
-		KUNIT_EXPECT_EQ(test, ret, slides_valid(ep, &op, most));
-		KUNIT_EXPECT_EQ(test, ret ?: -FI_EMSGSIZE, slides_valid(ep, &op, most + 1));
-		KUNIT_EXPECT_EQ(test, ret ?: -FI_EMSGSIZE, slides_valid(ep, &op, SIZE_MAX));
+		KUNIT_EXPECT_EQ(test, ret, count_valid(ep, &op, 0));
+		KUNIT_EXPECT_EQ(test, ret, count_valid(ep, &op, most));
+		KUNIT_EXPECT_EQ(test, ret ?: -FI_EMSGSIZE, count_valid(ep, &op, most + 1));
+		KUNIT_EXPECT_EQ(test, ret ?: -FI_EMSGSIZE, count_valid(ep, &op, SIZE_MAX));
 	}
 }
 
-static void atom_01_unsupported_without_fi_atomic(struct kunit *test)
+static void atom_01_atomics_are_unsupported_without_fi_atomic(struct kunit *test)
 {
 	u8 *near = tr_buffer(test, 64);
 	struct rma_fx fx = { .pair = fx_pair(test, NULL) };
@@ -113,7 +114,7 @@ static void atom_01_unsupported_without_fi_atomic(struct kunit *test)
 	size_t count;
 
 	KUNIT_EXPECT_EQ(test, !iwarp, at_offered(test));
-	/* An endpoint that was not opened with FI_ATOMIC has none either. */
+	/* On other devices, an endpoint that was not opened with FI_ATOMIC has no atomics. */
 	for (int nth = 0; nth < MOST_OPS; nth++) {
 		struct fi_atomic_attr attr;
 
@@ -122,7 +123,7 @@ static void atom_01_unsupported_without_fi_atomic(struct kunit *test)
 			continue;
 		KUNIT_EXPECT_EQ(test, none, at_valid(fx.pair->ep[0], &op,
 						     &count));
-		KUNIT_EXPECT_EQ(test, none, slides_valid(fx.pair->ep[0], &op, 1));
+		KUNIT_EXPECT_EQ(test, none, count_valid(fx.pair->ep[0], &op, 1));
 		KUNIT_EXPECT_EQ(test, none, at_post(&fx, &op));
 		if (iwarp)
 			KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP,
@@ -241,7 +242,7 @@ static void atom_02_each_operation_matches_the_model(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 30 * 8, done);
 }
 
-/* The result is in memory before its completion, whatever kind of memory that is. */
+/* The result is in memory before its completion, in linear and in vmalloc memory. */
 static void atom_04_result_is_in_any_memory_before_its_completion(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, FAR), *near = tr_buffer(test, 64);
@@ -367,8 +368,8 @@ static void atomic_injects_write_no_success_entry(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(atom_01_calls_and_queries_agree),
-	KUNIT_CASE(atom_01_valid_calls_of_the_slides_check_the_count),
-	KUNIT_CASE(atom_01_unsupported_without_fi_atomic),
+	KUNIT_CASE(atom_01_valid_calls_check_the_count),
+	KUNIT_CASE(atom_01_atomics_are_unsupported_without_fi_atomic),
 	KUNIT_CASE(atom_01_query_flags_are_checked),
 	KUNIT_CASE(atom_02_each_operation_matches_the_model),
 	KUNIT_CASE(atomic_injects_write_no_success_entry),

@@ -218,7 +218,7 @@ static void av_05_sync_err_needs_a_context(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_EADDRNOTAVAIL, err);
 }
 
-static void av_06_unknown_flags_and_count_zero(struct kunit *test)
+static void av_06_unknown_flags_are_refused_and_count_0_is_not(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	struct sockaddr_in addr = in4(HOST, 1);
@@ -273,7 +273,7 @@ static void av_07_fi_addr_may_be_null_for_a_table(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, insert(map, in4(HOST, 1), NULL));
 }
 
-static void av_11_node_and_service(struct kunit *test)
+static void av_11_insertsvc_parses_node_and_service(struct kunit *test)
 {
 	struct fid_av *av = av_open(test, FI_SOCKADDR, (struct fi_av_attr){});
 	struct sockaddr_in6 want = in6(1, 7500, 3), addr;
@@ -323,7 +323,7 @@ static void av_11_host_names_are_enosys(struct kunit *test)
 					"7500", NULL, 0, NULL));
 }
 
-static void av_12_nodes_and_services_in_sequence(struct kunit *test)
+static void av_12_insertsym_increments_service_then_node(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	fi_addr_t out[6];
@@ -543,7 +543,10 @@ static void av_19_bad_attributes_are_refused(struct kunit *test)
 			fi_av_open(domain, &(struct fi_av_attr){}, NULL, NULL));
 }
 
-/* A peer has up to 256 contexts; endpoints with one context reach none by its index. */
+/*
+ * 8 bits address the 256 contexts that a peer can have. Without several contexts of an
+ * endpoint, no bits are accepted.
+ */
 static void av_19_rx_ctx_bits_are_limited_by_the_domain(struct kunit *test)
 {
 	const struct {
@@ -675,7 +678,7 @@ static void av_24_hints_change_nothing(struct kunit *test)
 	}
 }
 
-static void av_25_addresses_of_both_families(struct kunit *test)
+static void av_25_insert_takes_both_families(struct kunit *test)
 {
 	struct fid_av *av = av_open(test, FI_SOCKADDR, (struct fi_av_attr){});
 	struct {
@@ -701,7 +704,7 @@ static void av_25_addresses_of_both_families(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ECANCELED, err[3]);
 }
 
-static void av_25_lookup_in_atomic_context(struct kunit *test)
+static void av_25_lookup_works_in_atomic_context(struct kunit *test)
 {
 	struct fid_av *av = av_table(test);
 	int ret[2];
@@ -738,12 +741,12 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(av_04_failed_slots_are_notavail),
 	KUNIT_CASE(av_04_refused_inserts_set_every_slot),
 	KUNIT_CASE(av_05_sync_err_needs_a_context),
-	KUNIT_CASE(av_06_unknown_flags_and_count_zero),
+	KUNIT_CASE(av_06_unknown_flags_are_refused_and_count_0_is_not),
 	KUNIT_CASE(av_06_count_zero_returns_0_for_every_type),
 	KUNIT_CASE(av_07_fi_addr_may_be_null_for_a_table),
-	KUNIT_CASE(av_11_node_and_service),
+	KUNIT_CASE(av_11_insertsvc_parses_node_and_service),
 	KUNIT_CASE(av_11_host_names_are_enosys),
-	KUNIT_CASE(av_12_nodes_and_services_in_sequence),
+	KUNIT_CASE(av_12_insertsym_increments_service_then_node),
 	KUNIT_CASE(av_13_bad_removes_are_refused),
 	KUNIT_CASE(av_14_insert_after_remove_works),
 	KUNIT_CASE(av_15_a_duplicate_shares_the_address_until_its_last_remove),
@@ -758,8 +761,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(av_22_a_failed_call_keeps_the_user_ids),
 	KUNIT_CASE(av_23_rx_addr_encodes_the_context),
 	KUNIT_CASE(av_24_hints_change_nothing),
-	KUNIT_CASE(av_25_addresses_of_both_families),
-	KUNIT_CASE(av_25_lookup_in_atomic_context),
+	KUNIT_CASE(av_25_insert_takes_both_families),
+	KUNIT_CASE(av_25_lookup_works_in_atomic_context),
 	KUNIT_CASE(info_10_a_domain_with_an_av_is_busy),
 	{}
 };

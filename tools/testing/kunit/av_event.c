@@ -12,9 +12,8 @@
 
 /* TEST-NET-1, reserved for documentation: there is no route to it. */
 #define UNREACHABLE		"192.0.2.1"
-/* Addresses that take a while to insert, but not too long on a slow kernel. */
+/* Number of addresses whose insertion takes a while, but not too long on a slow kernel. */
 #define MANY		(IS_ENABLED(CONFIG_KASAN) ? 500 : 5000)
-
 
 static struct fid_av *open_av(struct kunit *test,
 			      struct kofi_fabric_fx *fx)

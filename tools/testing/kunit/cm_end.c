@@ -267,6 +267,7 @@ static void cm_05_shutdown_of_receives_flushes_them(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, flushes, tr_read_flushed(test, pair->cq[1]));
 }
 
+/* Arguments of a thread that sends POSTED messages. */
 struct flood {
 	struct fid_ep	*ep;
 	u8		*buf;
@@ -284,7 +285,10 @@ static int send_some(struct tr_thread *thread)
 	return 0;
 }
 
-/* While messages arrive: each receive is used or cancelled, and not written to afterwards. */
+/*
+ * Receives are shut while messages arrive: each receive is used or cancelled, and not written to
+ * afterwards.
+ */
 static void cm_05_no_message_arrives_after_receives_are_shut(struct kunit *test)
 {
 	enum { LONG = SZ_1M, MANY = 2 * POSTED };
@@ -301,7 +305,7 @@ static void cm_05_no_message_arrives_after_receives_are_shut(struct kunit *test)
 	*flood = (struct flood){ pair->ep[1], out, LONG };
 	for (int i = 0; i < MANY; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], in + i * LONG, LONG));
-	/* The peer sends fewer messages than receives: some receives are cancelled in any case. */
+	/* The peer sends fewer messages than there are receives, so some are always cancelled. */
 	thread = tr_start(test, num_online_cpus() - 1, send_some, flood);
 	KUNIT_ASSERT_EQ(test, 0, tr_await(pair->cq[0]));
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(pair->ep[0], FI_READ));
@@ -315,7 +319,7 @@ static void cm_05_no_message_arrives_after_receives_are_shut(struct kunit *test)
 	tr_expect_silence(test, pair->eq);
 }
 
-static void cm_05_shutdown_unconnected_or_with_bad_flags(struct kunit *test)
+static void cm_05_shutdown_needs_a_connection_and_known_flags(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct fid_ep *ep = fx_bound_ep(test, fx_open(test));
@@ -339,11 +343,12 @@ static void end_by_close(struct kunit *test, struct fid_ep *ep)
 	fx_close(test, &ep->fid);
 }
 
+/* Ways to end a connection. */
 static const struct way {
 	const char *name;
 	void (*end)(struct kunit *test, struct fid_ep *ep);
-	int side;
-	bool both;
+	int side;		/* index of the endpoint that ends it */
+	bool both;		/* both endpoints report FI_SHUTDOWN */
 } ways[] = {
 	{ "the connecting endpoint shuts down", end_by_shutdown, 0, true },
 	{ "the accepting endpoint shuts down", end_by_shutdown, 1, true },
@@ -367,14 +372,14 @@ static void cm_06_the_peer_sees_one_shutdown_after_its_flushes(struct kunit *tes
 		tr_expect_shutdowns(test, pair->eq, pair->ep[0], pair->ep[1]);
 	else
 		tr_expect_shutdown(test, pair->eq, other_ep);
-	/* Not waited for: flushed entries precede the event. */
+	/* The flushed entries precede the event, so they are there without a wait. */
 	KUNIT_EXPECT_EQ(test, POSTED, tr_read_flushed(test, cq));
 	tr_expect_silence(test, pair->eq);
 	KUNIT_EXPECT_EQ(test, 0, fi_shutdown(other_ep, 0));
 	tr_expect_silence(test, pair->eq);
 }
 
-static void cm_06_both_shut_down(struct kunit *test)
+static void cm_06_one_shutdown_event_if_both_sides_shut_down(struct kunit *test)
 {
 	struct kofi_pair *pair = fx_pair(test, NULL);
 
@@ -386,7 +391,7 @@ static void cm_06_both_shut_down(struct kunit *test)
 }
 
 /* The accepting endpoint may be closed before the peer's acknowledgement of the reply arrived. */
-static void cm_06_peer_closes_right_after_accept(struct kunit *test)
+static void cm_06_close_right_after_accept_is_reported(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_eq *eq = fx_eq(test, fx->fabric);
@@ -466,7 +471,7 @@ static void cm_07_buffers_are_free_after_close(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, memchr_inv(buf, 0xa5, LEN));
 }
 
-static void cm_07_closing_while_connecting(struct kunit *test)
+static void cm_07_close_while_connecting_reports_nothing(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
@@ -535,7 +540,7 @@ static void cm_08_short_buffers_are_etoosmall(struct kunit *test)
 	}
 }
 
-static void cm_08_setname_before_enable(struct kunit *test)
+static void cm_08_setname_works_until_enable(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
@@ -557,7 +562,7 @@ static void cm_08_setname_before_enable(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, memcmp(&is, &name, addr_len(&name)));
 }
 
-static void cm_09_over_ipv6(struct kunit *test)
+static void cm_09_endpoints_connect_over_ipv6(struct kunit *test)
 {
 	const struct fx_pair_opts opts = { .node = fx_addr6 };
 	u8 *buf = tr_buffer(test, 2 * LEN);
@@ -611,19 +616,19 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(cm_05_two_threads_shut_both_halves),
 	KUNIT_CASE(cm_05_shutdown_of_receives_flushes_them),
 	KUNIT_CASE(cm_05_no_message_arrives_after_receives_are_shut),
-	KUNIT_CASE(cm_05_shutdown_unconnected_or_with_bad_flags),
+	KUNIT_CASE(cm_05_shutdown_needs_a_connection_and_known_flags),
 	KUNIT_CASE_PARAM(cm_06_the_peer_sees_one_shutdown_after_its_flushes,
 			 ways_gen_params),
-	KUNIT_CASE(cm_06_both_shut_down),
-	KUNIT_CASE(cm_06_peer_closes_right_after_accept),
+	KUNIT_CASE(cm_06_one_shutdown_event_if_both_sides_shut_down),
+	KUNIT_CASE(cm_06_close_right_after_accept_is_reported),
 	KUNIT_CASE(cm_07_close_reports_no_entry_and_no_event),
 	KUNIT_CASE(cm_07_close_discards_an_unread_shutdown),
 	KUNIT_CASE(cm_07_buffers_are_free_after_close),
-	KUNIT_CASE(cm_07_closing_while_connecting),
+	KUNIT_CASE(cm_07_close_while_connecting_reports_nothing),
 	KUNIT_CASE(cm_08_getname_and_getpeer_agree),
 	KUNIT_CASE(cm_08_short_buffers_are_etoosmall),
-	KUNIT_CASE(cm_08_setname_before_enable),
-	KUNIT_CASE(cm_09_over_ipv6),
+	KUNIT_CASE(cm_08_setname_works_until_enable),
+	KUNIT_CASE(cm_09_endpoints_connect_over_ipv6),
 	KUNIT_CASE(cm_09_link_local_addresses_have_their_scope),
 	{}
 };

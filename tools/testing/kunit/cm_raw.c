@@ -14,19 +14,19 @@
 #define IB_REJECT	148
 #define MPA_DATA	251
 
-#define ROOM		256
+#define DATA_LEN	256
 
-/* A listener, an endpoint that will connect to it, and data to send. */
+/* A listener, an endpoint that will connect to it, data to send, and the limits on the device. */
 struct raw {
 	struct kofi_fabric_fx	*fx;
 	struct fid_pep		*pep;
 	struct fid_ep		*ep;
 	u8			*data;
-	size_t			connect, accept, reject;
-	bool			pads;
+	size_t			connect, accept, reject;	/* limits of the calls */
+	bool			pads;	/* the device pads data to the limit */
 };
 
-static size_t get(struct kunit *test, struct fid *fid, int option)
+static size_t option_of(struct kunit *test, struct fid *fid, int option)
 {
 	size_t value = 0, len = sizeof(value);
 
@@ -40,14 +40,14 @@ static int set_raw(struct fid *fid, size_t value)
 	return fi_setopt(fid, FI_OPT_ENDPOINT, FI_OPT_KOFI_CM_DATA_RAW, &value, sizeof(value));
 }
 
-/* Opens both, each with private data as it is or framed. */
-static struct raw *open_raw(struct kunit *test, bool listener, bool ep)
+/* Opens a listener and an endpoint. Those that are raw have private data without a length byte. */
+static struct raw *open_raw(struct kunit *test, bool raw_listener, bool raw_ep)
 {
 	struct raw *raw = (void *)tr_buffer(test, sizeof(*raw));
 	bool mpa;
 
-	raw->data = tr_buffer(test, ROOM);
-	tr_fill(raw->data, ROOM, 3);
+	raw->data = tr_buffer(test, DATA_LEN);
+	tr_fill(raw->data, DATA_LEN, 3);
 	raw->fx = fx_open(test);
 	mpa = tr_is_iwarp(raw->fx->info);
 	raw->connect = mpa ? MPA_DATA : IB_CONNECT;
@@ -56,16 +56,19 @@ static struct raw *open_raw(struct kunit *test, bool listener, bool ep)
 	raw->pads = !mpa && !tr_is_loop(raw->fx->info);
 	raw->pep = fx_listen(test, raw->fx->fabric, raw->fx->info, raw->fx->eq);
 	raw->ep = fx_bound_ep(test, raw->fx);
-	if (listener)
+	if (raw_listener)
 		KUNIT_ASSERT_EQ(test, 0, set_raw(&raw->pep->fid, 1));
-	if (ep)
+	if (raw_ep)
 		KUNIT_ASSERT_EQ(test, 0, set_raw(&raw->ep->fid, 1));
 	return raw;
 }
 
-/* Connects with these bytes; returns the event of the request, whose info is freed with the test. */
-static int request(struct kunit *test, struct raw *raw, const u8 *data, size_t len,
-		   struct fx_cm_event *event)
+/*
+ * Connects with len bytes of data, and reads the event of the request, whose info is freed with the
+ * test. Returns the length of the private data in the event.
+ */
+static int connect_with(struct kunit *test, struct raw *raw, const u8 *data, size_t len,
+			struct fx_cm_event *event)
 {
 	struct sockaddr_in6 to;
 	size_t to_len = sizeof(to);
@@ -80,7 +83,10 @@ static int request(struct kunit *test, struct raw *raw, const u8 *data, size_t l
 	return ret - (int)sizeof(event->entry);
 }
 
-/* Expects the first len bytes of got to be those that were sent, and padding up to size. */
+/*
+ * Expects size bytes in got: the len bytes that were sent and, if the device pads, zeroes up to
+ * the length padded.
+ */
 static void expect_data(struct kunit *test, struct raw *raw, const u8 *got, size_t size,
 			size_t len, size_t padded)
 {
@@ -91,7 +97,8 @@ static void expect_data(struct kunit *test, struct raw *raw, const u8 *got, size
 	KUNIT_EXPECT_NULL(test, memchr_inv(got + len, 0, size - len));
 }
 
-static struct fid_ep *bound_to(struct kunit *test, struct raw *raw, struct fi_info *info)
+/* Opens an endpoint for a request, and binds it. */
+static struct fid_ep *open_for_request(struct kunit *test, struct raw *raw, struct fi_info *info)
 {
 	struct fid_ep *ep = fx_ep(test, raw->fx->domain, info);
 
@@ -99,7 +106,10 @@ static struct fid_ep *bound_to(struct kunit *test, struct raw *raw, struct fi_in
 	return ep;
 }
 
-/* Accepts the request with this much data; the data that the connecting side has got is in event. */
+/*
+ * Accepts the request with len bytes of data, and reads FI_CONNECTED of both sides. Returns the
+ * length of the private data in event, that of the connecting side.
+ */
 static int accept_with(struct kunit *test, struct raw *raw, struct fid_ep *peer, size_t len,
 		       struct fx_cm_event *event)
 {
@@ -107,14 +117,14 @@ static int accept_with(struct kunit *test, struct raw *raw, struct fid_ep *peer,
 
 	KUNIT_ASSERT_EQ(test, 0, fi_accept(peer, raw->data, len));
 	for (int i = 0; i < 2; i++) {
-		struct fx_cm_event *at = (void *)tr_buffer(test, sizeof(*at));
-		int ret = fx_wait_event(test, raw->fx->eq, FI_CONNECTED, at, sizeof(*at));
+		struct fx_cm_event *found = (void *)tr_buffer(test, sizeof(*found));
+		int ret = fx_wait_event(test, raw->fx->eq, FI_CONNECTED, found, sizeof(*found));
 
-		KUNIT_ASSERT_GE(test, ret, (int)sizeof(at->entry));
-		seen |= at->entry.fid == &peer->fid ? 1 : 2;
-		if (at->entry.fid == &raw->ep->fid) {
-			got = ret - (int)sizeof(at->entry);
-			*event = *at;
+		KUNIT_ASSERT_GE(test, ret, (int)sizeof(found->entry));
+		seen |= found->entry.fid == &peer->fid ? 1 : 2;
+		if (found->entry.fid == &raw->ep->fid) {
+			got = ret - (int)sizeof(found->entry);
+			*event = *found;
 		}
 	}
 	KUNIT_ASSERT_EQ(test, 3, seen);
@@ -127,18 +137,18 @@ static void raw_data_has_the_limits_of_the_connection_manager(struct kunit *test
 	struct fid *fids[] = { &raw->ep->fid, &raw->pep->fid };
 
 	for (int i = 0; i < ARRAY_SIZE(fids); i++) {
-		KUNIT_EXPECT_EQ(test, 0, get(test, fids[i], FI_OPT_KOFI_CM_DATA_RAW));
-		KUNIT_EXPECT_EQ(test, 55, get(test, fids[i], FI_OPT_CM_DATA_SIZE));
+		KUNIT_EXPECT_EQ(test, 0, option_of(test, fids[i], FI_OPT_KOFI_CM_DATA_RAW));
+		KUNIT_EXPECT_EQ(test, 55, option_of(test, fids[i], FI_OPT_CM_DATA_SIZE));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, set_raw(fids[i], 2));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, set_raw(fids[i], SIZE_MAX));
 		KUNIT_EXPECT_EQ(test, 0, set_raw(fids[i], 1));
-		KUNIT_EXPECT_EQ(test, 1, get(test, fids[i], FI_OPT_KOFI_CM_DATA_RAW));
+		KUNIT_EXPECT_EQ(test, 1, option_of(test, fids[i], FI_OPT_KOFI_CM_DATA_RAW));
 	}
-	KUNIT_EXPECT_EQ(test, raw->connect, get(test, &raw->ep->fid, FI_OPT_CM_DATA_SIZE));
-	KUNIT_EXPECT_EQ(test, raw->reject, get(test, &raw->pep->fid, FI_OPT_CM_DATA_SIZE));
+	KUNIT_EXPECT_EQ(test, raw->connect, option_of(test, &raw->ep->fid, FI_OPT_CM_DATA_SIZE));
+	KUNIT_EXPECT_EQ(test, raw->reject, option_of(test, &raw->pep->fid, FI_OPT_CM_DATA_SIZE));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_connect(raw->ep, NULL, raw->data, raw->connect + 1));
 	KUNIT_EXPECT_EQ(test, 0, set_raw(&raw->ep->fid, 0));
-	KUNIT_EXPECT_EQ(test, 55, get(test, &raw->ep->fid, FI_OPT_CM_DATA_SIZE));
+	KUNIT_EXPECT_EQ(test, 55, option_of(test, &raw->ep->fid, FI_OPT_CM_DATA_SIZE));
 	KUNIT_EXPECT_EQ(test, -FI_ENOPROTOOPT,
 			fi_setopt(&raw->pep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV,
 				  &(size_t){ 1 }, sizeof(size_t)));
@@ -154,11 +164,11 @@ static void raw_data_of_every_size_goes_both_ways(struct kunit *test)
 		struct fid_ep *peer;
 		int got;
 
-		got = request(test, raw, raw->data, out[i], event);
+		got = connect_with(test, raw, raw->data, out[i], event);
 		expect_data(test, raw, event->data, got, out[i], IB_CONNECT);
-		peer = bound_to(test, raw, event->entry.info);
-		KUNIT_EXPECT_EQ(test, 1, get(test, &peer->fid, FI_OPT_KOFI_CM_DATA_RAW));
-		KUNIT_EXPECT_EQ(test, raw->accept, get(test, &peer->fid, FI_OPT_CM_DATA_SIZE));
+		peer = open_for_request(test, raw, event->entry.info);
+		KUNIT_EXPECT_EQ(test, 1, option_of(test, &peer->fid, FI_OPT_KOFI_CM_DATA_RAW));
+		KUNIT_EXPECT_EQ(test, raw->accept, option_of(test, &peer->fid, FI_OPT_CM_DATA_SIZE));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_accept(peer, raw->data, raw->accept + 1));
 		KUNIT_EXPECT_EQ_MSG(test, -FI_EOPBADSTATE, set_raw(&raw->ep->fid, 0),
 				    "while connecting");
@@ -179,7 +189,7 @@ static void raw_data_of_a_rejection_is_err_data(struct kunit *test)
 		struct fi_eq_err_entry error = {};
 		struct fi_info *info;
 
-		request(test, raw, NULL, 0, event);
+		connect_with(test, raw, NULL, 0, event);
 		info = event->entry.info;
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL,
 				fi_reject(raw->pep, info->handle, raw->data, raw->reject + 1));
@@ -195,7 +205,7 @@ static void raw_data_of_a_rejection_is_err_data(struct kunit *test)
 	}
 }
 
-/* A peer's length byte is not believed beyond what has arrived. */
+/* The length byte of a peer is limited by the number of bytes that have arrived. */
 static void framed_listener_clamps_the_length_of_raw_data(struct kunit *test)
 {
 	static const u8 lengths[] = { 0, 1, 55, 56, 255 };
@@ -207,7 +217,7 @@ static void framed_listener_clamps_the_length_of_raw_data(struct kunit *test)
 
 		tr_needs_device(test, raw->fx->info);
 		raw->data[0] = lengths[i];
-		got = request(test, raw, raw->data, raw->connect, event);
+		got = connect_with(test, raw, raw->data, raw->connect, event);
 		KUNIT_ASSERT_EQ(test, min_t(int, lengths[i], raw->connect - 1), got);
 		KUNIT_EXPECT_MEMEQ(test, event->data, raw->data + 1, got);
 		fx_refuse(test, raw->pep);
@@ -221,7 +231,7 @@ static void raw_listener_sees_the_frame(struct kunit *test)
 	int got;
 
 	tr_needs_device(test, raw->fx->info);
-	got = request(test, raw, raw->data, 7, event);
+	got = connect_with(test, raw, raw->data, 7, event);
 	KUNIT_ASSERT_EQ(test, raw->pads ? IB_CONNECT : 8, got);
 	KUNIT_EXPECT_EQ(test, 7, event->data[0]);
 	KUNIT_EXPECT_MEMEQ(test, event->data + 1, raw->data, 7);

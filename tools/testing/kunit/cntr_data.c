@@ -13,7 +13,7 @@
 #define MANY	(50 * (int)tr_rounds)
 
 static const struct fx_pair_opts counted = { .count = true };
-/* Without success entries the queues need no reader. */
+/* No success writes an entry, so the queues need no reader. */
 static const struct fx_pair_opts silent = {
 	.count = true,
 	.tx_flags = FI_SELECTIVE_COMPLETION,
@@ -53,7 +53,7 @@ static void cntr_03_messages_count_without_a_cq_reader(struct kunit *test)
 	CN_EXPECT(test, pair->cntr[1][FX_RECVS], 5, 0);
 	expect_nothing_else(test, pair, 0, BIT(FX_SENDS));
 	expect_nothing_else(test, pair, 1, BIT(FX_RECVS));
-	/* The entries can be read all the same. */
+	/* Counting has not consumed the entries. */
 	for (int i = 0; i < 5; i++) {
 		tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
 		tr_expect(test, pair->cq[1], buf + LEN, FI_RECV, LEN);
@@ -118,7 +118,7 @@ static void cntr_03_operations_without_entries_count(struct kunit *test)
 				fi_cq_read(pair->cq[side], NULL, 0));
 }
 
-/* Fewer operations than kOFI leaves unsignalled in a row. */
+/* A single send, which is fewer than kOFI leaves unsignalled in a row. */
 static void cntr_03_a_single_unsignalled_send_counts(struct kunit *test)
 {
 	struct fx_pair_opts opts = silent;
@@ -256,7 +256,7 @@ static void cntr_03_close_counts_completed_operations(struct kunit *test)
 	struct kofi_pair *pair = fx_pair(test, &counted);
 
 	if (tr_is_iwarp(pair->info))
-		kunit_skip(test, "a send's entry says nothing of the peer");
+		kunit_skip(test, "on iWARP a send completes before the message has arrived");
 	post_message(test, pair, buf);
 	tr_expect(test, pair->cq[0], buf, FI_SEND, 0);
 	fx_close(test, &pair->ep[1]->fid);

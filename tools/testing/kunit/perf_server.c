@@ -17,7 +17,7 @@ MODULE_PARM_DESC(test_server, "port of the `kofi server` on this machine; 0 skip
 #define WINDOW	4
 #define LEN	100
 
-/* Connect data of a client, as in rust/perf/protocol.rs. */
+/* Connect data of a client, in the format of rust/perf/protocol.rs. */
 struct connect_data {
 	u8	magic[4];
 	u8	version, kind, flags, zero;
@@ -79,7 +79,7 @@ static struct fid_ep *connect_client(struct kunit *test, struct kofi_fabric_fx *
 static struct kofi_fabric_fx *open_fx(struct kunit *test)
 {
 	if (!test_server)
-		kunit_skip(test, "see scenarios/client.sh");
+		kunit_skip(test, "no server: scenarios/client.sh sets test_server=");
 	return fx_open(test);
 }
 
@@ -109,18 +109,33 @@ static void perf_server_rejects_invalid_connect_data(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, errnum);
 }
 
+/* Reads completions until one has flag. Returns its length. */
+static size_t wait_completion(struct kunit *test, struct kofi_fabric_fx *fx, u64 flag)
+{
+	struct fi_cq_tagged_entry done;
+
+	do {
+		KUNIT_ASSERT_EQ(test, 1, fi_cq_sread(fx->cq, &done, 1, NULL, FX_WAIT_MS));
+	} while (!(done.flags & flag));
+	return done.len;
+}
+
+/* Returns a buffer with the first message that a client sends. */
+static u8 *first_message(struct kunit *test)
+{
+	u8 *message = tr_buffer(test, LEN);
+
+	for (int at = 0; at < LEN; at++)
+		message[at] = at;
+	return message;
+}
+
 /* Sends a message, and waits for its completion. Skips completions of receives. */
 static void send_and_wait(struct kunit *test, struct kofi_fabric_fx *fx,
 			  struct fid_ep *ep, u8 *message, size_t len)
 {
-	struct fi_cq_tagged_entry done;
-	int ret;
-
 	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, message, len, NULL, 0, NULL));
-	do {
-		ret = fi_cq_sread(fx->cq, &done, 1, NULL, FX_WAIT_MS);
-		KUNIT_ASSERT_EQ(test, 1, ret);
-	} while (!(done.flags & FI_SEND));
+	wait_completion(test, fx, FI_SEND);
 }
 
 /* The server counts invalid messages, and returns the count. */
@@ -128,35 +143,26 @@ static void perf_server_counts_invalid_messages(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = open_fx(test);
 	struct connect_data connect_data = connect_data_of(STREAM);
-	u8 *message = tr_buffer(test, LEN), *reply = tr_buffer(test, LEN);
-	struct fi_cq_tagged_entry done;
+	u8 *message = first_message(test), *reply = tr_buffer(test, LEN);
 	struct fid_ep *ep;
 	int errnum;
 
 	ep = connect_client(test, fx, &connect_data, sizeof(connect_data), reply, &errnum);
 	KUNIT_ASSERT_EQ(test, 0, errnum);
-	/* The first message is valid. */
-	for (int at = 0; at < LEN; at++)
-		message[at] = at;
+	/* The first message is valid. The second repeats it, and the third is too short. */
 	send_and_wait(test, fx, ep, message, LEN);
-	/* Two are invalid: the second repeats the first, and the third is too short. */
 	send_and_wait(test, fx, ep, message, LEN);
 	send_and_wait(test, fx, ep, message, LEN - 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, NULL, 0, NULL, 0, NULL));
-	do {
-		KUNIT_ASSERT_EQ(test, 1, fi_cq_sread(fx->cq, &done, 1, NULL,
-						     FX_WAIT_MS));
-	} while (!(done.flags & FI_RECV));
-	KUNIT_EXPECT_EQ(test, sizeof(__be64), done.len);
+	KUNIT_EXPECT_EQ(test, sizeof(__be64), wait_completion(test, fx, FI_RECV));
 	KUNIT_EXPECT_EQ(test, 2, be64_to_cpup((__be64 *)reply));
 }
 
 /* Clients that connect and send nothing do not delay other clients. */
 static void perf_server_is_not_delayed_by_silent_clients(struct kunit *test)
 {
-	u8 *message = tr_buffer(test, LEN), *reply = tr_buffer(test, LEN);
+	u8 *message = first_message(test), *reply = tr_buffer(test, LEN);
 	struct kofi_fabric_fx *fx = open_fx(test);
-	struct fi_cq_tagged_entry done;
 	struct connect_data connect_data;
 	struct fid_ep *ep;
 	int errnum;
@@ -169,14 +175,8 @@ static void perf_server_is_not_delayed_by_silent_clients(struct kunit *test)
 	connect_data = connect_data_of(PINGPONG);
 	ep = connect_client(test, fx, &connect_data, sizeof(connect_data), reply, &errnum);
 	KUNIT_ASSERT_EQ(test, 0, errnum);
-	for (int at = 0; at < LEN; at++)
-		message[at] = at;
 	KUNIT_ASSERT_EQ(test, 0, fi_send(ep, message, LEN, NULL, 0, NULL));
-	do {
-		KUNIT_ASSERT_EQ(test, 1, fi_cq_sread(fx->cq, &done, 1, NULL,
-						     FX_WAIT_MS));
-	} while (!(done.flags & FI_RECV));
-	KUNIT_EXPECT_EQ(test, LEN, done.len);
+	KUNIT_EXPECT_EQ(test, LEN, wait_completion(test, fx, FI_RECV));
 	KUNIT_EXPECT_MEMEQ(test, message, reply, LEN);
 }
 
