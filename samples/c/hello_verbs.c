@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The program of hello_fabric.c on the RDMA core: sends one message to
- * msg_server and verifies its echo, as a ULP that uses ib_verbs and rdma_cm does.
+ * Sends one message to msg_server and verifies its echo, as hello_fabric.c does,
+ * but with ib_verbs and rdma_cm.
  *
  *	insmod hello_verbs.ko addr=10.0.0.1 port=7471
  *
- * The module does all of this while it is loaded. Loading fails if that fails.
+ * The module does this in its init function. If it fails, so does loading.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -33,7 +33,7 @@ struct hello {
 	struct ib_pd *pd;
 	struct ib_cq *cq;
 	bool has_qp, is_connected;
-	/* The last rdma_cm event: the expected one, or the reason why it does not come */
+	/* The last rdma_cm event: the expected one, or an error */
 	struct completion cm_done;
 	enum rdma_cm_event_type event;
 	int status;
@@ -187,7 +187,7 @@ static int connect_hello(struct hello *h)
 	};
 	int ret;
 
-	/* Post the receive before the peer can send. */
+	/* Post the receive before the connection exists: then the peer can send. */
 	ret = ib_post_recv(h->id->qp, &wr, NULL);
 	if (ret)
 		return ret;
@@ -236,7 +236,7 @@ static int exchange(struct hello *h)
 
 static void close_hello(struct hello *h)
 {
-	/* Disconnect and drain first: no completion may arrive after the memory is freed. */
+	/* Disconnect and drain first, so that no completion arrives after the memory is freed. */
 	if (h->is_connected)
 		rdma_disconnect(h->id);
 	if (h->has_qp) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Fabric and domain objects for the provider samples. Each counts its open
- * children, and does not close before them.
+ * children; closing it before them is -FI_EBUSY.
  *
  * A provider defines domain_ops, the calls that open children of a domain, and
  * has open_fabric() as the fabric call of its struct fi_provider.

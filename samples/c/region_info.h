@@ -2,9 +2,10 @@
 /*
  * Protocol of the servers that expose memory, and of their clients.
  *
- * The server sends a struct region_info as the private data of its accept. Each
- * message to a memory server, and each write with remote CQ data, then requests
- * the CRC-32 of the region. The reply is a message of four bytes, big-endian.
+ * A server passes a struct region_info to the client as the private data of
+ * fi_accept(). Each message to a memory server, and each write with remote CQ data,
+ * requests the CRC-32 of the region. The reply is a message of four bytes,
+ * big-endian.
  */
 
 #ifndef KOFI_SAMPLE_REGION_INFO_H
