@@ -120,7 +120,7 @@ pub(crate) fn log_module_users(module: &CStr) {
         Ok(object.pid == 0 && owner == Some(module.to_bytes()))
     };
     for owned in &collect(is_its).unwrap_or_default() {
-        pr_warn!("{owned} left open, and the module is gone: close them in its exit function\n");
+        pr_warn!("{owned} left open after its unload: close them in its exit function\n");
     }
 }
 

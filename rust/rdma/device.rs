@@ -236,7 +236,7 @@ impl Device {
             if !R::log_owners(name.as_c_str()) {
                 let count = self.users.lock().count;
                 pr_warn!(
-                    "{name}: {count} uses of the device are left, of objects that are closing\n"
+                    "{name}: {count} references of closing objects still delay the removal of the device\n"
                 );
             }
         }

@@ -208,7 +208,7 @@ unsafe extern "C" fn kofi_module_going(module: *mut module) {
     let going = Going(module);
     while let Some(callback) = going.take_callback() {
         pr_warn!(
-            "{}: left open by module {}, whose exit function has run: its calls end now; close it there\n",
+            "{}: left open by module {}, whose exit function has run: no more calls into it; close the object there\n",
             &*callback.name,
             going.name()
         );

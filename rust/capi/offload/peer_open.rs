@@ -81,7 +81,7 @@ impl<T> Drop for Open<T> {
         if let Err(errno) = from_int(ret) {
             crate::util::log::warn(
                 &c"peer",
-                fmt!("an offload's object does not close: {}", errno.to_int()),
+                fmt!("closing an object of an offload failed: {}", errno.to_int()),
             );
         }
     }

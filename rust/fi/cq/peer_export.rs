@@ -282,7 +282,10 @@ impl PeerSink for ExportedCq {
         // The queue's provider does not know the peer's source addresses.
         completion.source = FI_ADDR_NOTAVAIL;
         if self.write(outcome).is_err() {
-            warn(&c"peer", fmt!("a completion is lost: there is no room"));
+            warn(
+                &c"peer",
+                fmt!("a completion is lost: the exported queue is full"),
+            );
         }
     }
 }

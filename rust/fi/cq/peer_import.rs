@@ -154,7 +154,7 @@ impl PeerForward {
                 let errno = errno.to_int();
                 warn(
                     &c"peer",
-                    fmt!("a completion is lost: its owner says {errno}"),
+                    fmt!("a completion is lost: the owner's queue refused it: {errno}"),
                 );
                 Ok(())
             }

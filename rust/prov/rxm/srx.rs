@@ -378,7 +378,7 @@ impl Srx {
         if self.imported().is_some() {
             warn(
                 &c"peer",
-                fmt!("a receive is lost, with the endpoint that had it"),
+                fmt!("a receive of another provider is lost: its endpoint was closed"),
             );
             return self.complete(srx_recv.peer_entry);
         }

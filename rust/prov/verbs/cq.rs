@@ -123,7 +123,7 @@ impl rdma::cq::CqHandler for ReaderNotifier {
         let _ = self.overruns.fetch_add(1, Relaxed);
         warn(
             &self.device.name(),
-            fmt!("a CQ failed (IB_EVENT_CQ_ERR), completions may be lost: reopen the CQ that `kofi stat` shows overruns of"),
+            fmt!("a CQ failed (IB_EVENT_CQ_ERR) and may have lost completions: reopen the CQ with overruns in `kofi stat`"),
         );
     }
 }

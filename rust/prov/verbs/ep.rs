@@ -341,7 +341,7 @@ impl QpEventHandler for EpQpEvents {
         match event {
             QpEvent::PeerViolation(text) => self.violations.record(
                 &self.device.name(),
-                fmt!("endpoint {}: its peer is cut off: {}", number, text),
+                fmt!("endpoint {}: its connection is closed: {}", number, text),
             ),
             QpEvent::LastWqeReached => self.rq.set_drained(),
             _ => {}

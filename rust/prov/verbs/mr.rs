@@ -366,7 +366,10 @@ impl FastReg {
     fn warn(&self, errno: Errno) {
         warn(
             &self.pd.device().name(),
-            fmt!("the queue pair that gives keys is made anew: {:?}", errno),
+            fmt!(
+                "the queue pair that registers memory failed and is replaced: {:?}",
+                errno
+            ),
         );
     }
 }

@@ -13,7 +13,7 @@ use kernel::time::{
 const DRAIN_TIMEOUT: Delta = Delta::from_secs(10);
 
 /// Log message for such a device.
-const HUNG_MESSAGE: &str = "the device has not flushed what is posted in 10 seconds";
+const HUNG_MESSAGE: &str = "the device did not flush posted operations within 10 seconds";
 
 /// Interval between two polls of the completion queues.
 pub(super) const POLL_INTERVAL: Delta = Delta::from_micros(500);

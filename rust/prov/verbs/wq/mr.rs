@@ -39,7 +39,7 @@ impl WorkQueue {
             violations.record(
                 &self.pd.device().name(),
                 fmt!(
-                    "endpoint {}: its peer has invalidated a key of none of its regions",
+                    "endpoint {}: the peer invalidated a key that no region of the endpoint has",
                     number
                 ),
             );
