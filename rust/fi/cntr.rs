@@ -236,7 +236,7 @@ impl Counter {
         let changes = self.changes.load(Acquire);
         let is_new = match mem::replace(seen, changes) {
             0 => self.values.value() | self.values.errors() != 0,
-            told => told != changes,
+            before => before != changes,
         };
         match is_new {
             true => PollResult::ReadyOnce,

@@ -362,14 +362,14 @@ impl Domain {
     pub(crate) fn bind_eq(&self, queue: &Arc<EventQueue>, source: Source, flags: u64) -> Result {
         Errno::EBADFLAGS.when(flags & !abi::FI_REG_MR != 0)?;
         Errno::EINVAL.when(!queue.is_of(self.fabric()))?;
-        let farewell = ReservedEvent::new(queue, source, Kind::Error(Errno::ENODEV, 0))?;
+        let removal_event = ReservedEvent::new(queue, source, Kind::Error(Errno::ENODEV, 0))?;
         let reports = EqBinding {
             eq: ChildRef::new(queue)?,
             source,
             reports_mr: flags & abi::FI_REG_MR != 0,
         };
         Errno::EINVAL.when(!self.resources.eq_binding.populate(reports))?;
-        self.resources.core.set_removal_event(Some(farewell));
+        self.resources.core.set_removal_event(Some(removal_event));
         Ok(())
     }
 

@@ -319,13 +319,13 @@ impl ReadySet {
     pub(super) fn is_ready(&self) -> bool {
         let mut is_ready = false;
         self.scan(|entry| {
-            let mut told = entry.poll_seen;
-            let look = entry.target.poll(&mut told);
+            let mut seen = entry.poll_seen;
+            let look = entry.target.poll(&mut seen);
             match look {
-                PollResult::NotReady => entry.poll_seen = told,
+                PollResult::NotReady => entry.poll_seen = seen,
                 PollResult::ReadyOnce | PollResult::Ready => entry.link.enqueue(),
             }
-            let is_new = mem::replace(&mut entry.ready_seen, told) != told;
+            let is_new = mem::replace(&mut entry.ready_seen, seen) != seen;
             is_ready = look == PollResult::Ready || look == PollResult::ReadyOnce && is_new;
             is_ready
         });

@@ -252,10 +252,10 @@ impl ScalableEndpoint {
         let is_open = which.open_flag(&mut open).ok_or(Errno::EINVAL)?;
         Errno::EBUSY.when(mem::replace(is_open, true))?;
         drop(open);
-        let seat = ContextSlot { parent, which };
+        let slot = ContextSlot { parent, which };
         let core = self.core.clone().context(which, &info)?;
         let domain = self.entry_guard.parent.try_clone()?;
-        let endpoint = Endpoint::of_core(core, domain, Some(seat), source)?;
+        let endpoint = Endpoint::of_core(core, domain, Some(slot), source)?;
         Ok(OpenContext { endpoint, info })
     }
 

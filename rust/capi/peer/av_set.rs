@@ -95,8 +95,7 @@ pub(in super::super) unsafe fn export_av_set(
 ///
 /// # Invariants
 ///
-/// The set and its call are valid as long as `rundown` admits calls. The gate is run down when the owner's
-/// module is unloaded.
+/// The set and its call are valid as long as `rundown` admits calls: until the owner's module is unloaded.
 #[pin_data]
 struct ImportedSet {
     #[pin]

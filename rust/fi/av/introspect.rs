@@ -60,7 +60,7 @@ impl Introspect for AvInfo {
                     return Some(true);
                 }
                 let id = self.table.user_id(index, Some(spot.generation));
-                let mut told = kofi_address {
+                let mut out = kofi_address {
                     fi_addr: self.kind.to_addr(spot),
                     user_id: id.unwrap_or(0),
                     flags: id.map_or(0, |_| KOFI_ADDRESS_USER_ID),
@@ -68,8 +68,8 @@ impl Introspect for AvInfo {
                     uses: uses.max(1),
                     ..pin_init::zeroed()
                 };
-                write_address(&mut told.addr, &address);
-                let _ = batch.push_within_capacity(told);
+                write_address(&mut out.addr, &address);
+                let _ = batch.push_within_capacity(out);
             }
             *at += 1;
         }

@@ -53,9 +53,9 @@ impl Violations {
         }
     }
 
-    /// Returns the number of violations.
-    pub(crate) fn report(&self, told: &mut ObjectInfo<'_>) {
-        told.add_value(abi::KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
+    /// Adds the number of violations to `info`. Any context.
+    pub(crate) fn report(&self, info: &mut ObjectInfo<'_>) {
+        info.add_value(abi::KOFI_VALUE_VIOLATIONS, self.count.load(Relaxed));
     }
 }
 
@@ -153,8 +153,8 @@ impl TxStats {
         self.errors.add(u64::from(result.is_err()));
     }
 
-    /// Adds the counters to `told`.
-    pub(crate) fn report(&self, told: &mut ObjectInfo<'_>) {
+    /// Adds the counters to `info`.
+    pub(crate) fn report(&self, info: &mut ObjectInfo<'_>) {
         let started = [&self.sends, &self.writes, &self.reads, &self.atomics].map(StatCounter::get);
         let done = self.completed.get();
         TxReport {
@@ -165,7 +165,7 @@ impl TxStats {
             errors: self.errors.get(),
             eagain: self.eagain.get(),
         }
-        .add_to(told);
+        .add_to(info);
     }
 }
 
@@ -207,8 +207,8 @@ impl RxStats {
         }
     }
 
-    /// Adds the counters to `told`; `waiting` receives are posted.
-    pub(crate) fn report(&self, waiting: usize, told: &mut ObjectInfo<'_>) {
+    /// Adds the counters to `info`; `waiting` receives are posted.
+    pub(crate) fn report(&self, waiting: usize, info: &mut ObjectInfo<'_>) {
         RxReport {
             depth: waiting as u64,
             posted: self.posted.get(),
@@ -217,6 +217,6 @@ impl RxStats {
             errors: self.errors.get(),
             eagain: self.eagain.get(),
         }
-        .add_to(told);
+        .add_to(info);
     }
 }

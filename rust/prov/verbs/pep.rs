@@ -55,7 +55,7 @@ impl PassiveEndpoint {
     /// Opens a listener, bound to the source address of `info` if there is one. May sleep.
     pub(super) fn new(fabric: Arc<Fabric>, info: &Info, source: Source) -> Result<Arc<Self>> {
         let (addr, _) = info.addresses()?;
-        let farewell = Event::alloc(source)?;
+        let removal_event = Event::alloc(source)?;
         let listener = Arc::pin_init(
             pin_init!(Self {
                 core <- PepCore::new(info, source, fabric.connreqs.next_number()),
@@ -64,7 +64,7 @@ impl PassiveEndpoint {
                     PepState {
                         id: None,
                         listen: ListenState::new(),
-                        removal_event: Some(farewell),
+                        removal_event: Some(removal_event),
                     },
                     "kofi::verbs::PassiveEndpoint"
                 ),

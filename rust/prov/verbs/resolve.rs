@@ -70,10 +70,10 @@ pub(super) fn peer_routes(
         }
     }
     let mut routes = KVec::new();
-    for patience in RESOLVE_TIMEOUTS_MS {
+    for timeout_ms in RESOLVE_TIMEOUTS_MS {
         let mut searches = KVec::new();
         for kind in kinds.drain_all() {
-            let search = RouteSearch::start(net, kind, local, peer, patience)?;
+            let search = RouteSearch::start(net, kind, local, peer, timeout_ms)?;
             searches.push((kind, search), GFP_KERNEL)?;
         }
         for (kind, search) in &searches {
@@ -103,7 +103,8 @@ const MAX_SEARCHES: usize = 32;
 
 /// Resolves `peers` over one device, for [`Domain::resolve`](crate::fi::provider::Domain).
 pub(super) fn resolve_peers(net: &Net, device: &Arc<Device>, peers: &mut dyn AsyncResolve) {
-    let search = |peer: &SockAddr, patience| RouteSearch::start(net, device, None, peer, patience);
+    let search =
+        |peer: &SockAddr, timeout_ms| RouteSearch::start(net, device, None, peer, timeout_ms);
     let Ok(mut searches) = KVec::with_capacity(MAX_SEARCHES, GFP_KERNEL) else {
         while let Some((number, _)) = peers.next() {
             peers.complete(number, Err(Errno::ENOMEM));

@@ -35,8 +35,8 @@ type Raw = *mut fi_peer_rx_entry;
 
 /// Receives that another module's provider owns.
 ///
-/// The gate is run down when the owner's module is unloaded: the exported object, its calls and its entries
-/// are used within the gate only.
+/// `rundown` admits calls until the owner's module is unloaded. The exported object, its calls and its entries
+/// are used only within admitted calls.
 ///
 /// # Invariants
 ///

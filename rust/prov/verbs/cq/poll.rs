@@ -597,12 +597,12 @@ impl CqState {
         let entry = self.wqs.get_mut(wc.wq_id().index())?.as_mut()?;
         match wc.owner() {
             WrOwner::Wq => {}
-            WrOwner::Cas(cell) => return complete_cas(&entry.wq, cell).map(|(told, _)| told),
+            WrOwner::Cas(cell) => return complete_cas(&entry.wq, cell).map(|(comp, _)| comp),
             WrOwner::Srx(slot) => {
                 // SAFETY: `resolve_wc` has taken the slot, and it has not been released; the lock
                 // is held.
                 let comp = unsafe { complete_srx(&entry.wq, wc, slot) };
-                return comp.map(|(told, _)| told);
+                return comp.map(|(comp, _)| comp);
             }
         }
         // SAFETY: By this function's safety requirement the operation has not been retired: no device reports a

@@ -123,9 +123,9 @@ impl WorkQueue {
         }
     }
 
-    /// Adds the statistics to `told`. Any context, takes no lock: the values may miss operations
+    /// Adds the statistics to `info`. Any context, takes no lock: the values may miss operations
     /// that are posted or completed meanwhile.
-    pub(in crate::prov::verbs) fn report(&self, told: &mut ObjectInfo<'_>) {
+    pub(in crate::prov::verbs) fn report(&self, info: &mut ObjectInfo<'_>) {
         // Before the counters: the operations before `tail` have been posted, if perhaps not
         // counted yet.
         let tail = self.tail.load(Acquire);
@@ -148,7 +148,7 @@ impl WorkQueue {
                 errors,
                 eagain,
             }
-            .add_to(told),
+            .add_to(info),
             WqDirection::Receive => RxReport {
                 depth,
                 posted: receives,
@@ -160,7 +160,7 @@ impl WorkQueue {
                 errors,
                 eagain,
             }
-            .add_to(told),
+            .add_to(info),
         }
     }
 }
