@@ -64,9 +64,9 @@ enum mutation {
 };
 
 static const char *const names[] = {
-	"nothing", "version", "kind", "op", "length", "segment", "place", "name", "bits", "short",
-	"long", "count", "range", "key", "credits", "farewell", "twice", "strange", "atomic",
-	"response", "many", "writes", "leaves",
+	"valid", "version", "kind", "op", "length", "segment", "seg_pos", "msg_id", "bits", "short",
+	"long", "count", "range", "key", "credits", "disconnect", "twice", "unsolicited", "atomic",
+	"atomic_resp", "many", "writes", "closes",
 };
 static_assert(ARRAY_SIZE(names) == MUTATIONS);
 
