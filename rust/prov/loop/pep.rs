@@ -72,7 +72,11 @@ impl PassiveEndpoint {
     fn bind(&self, addr: &SockAddr) -> Result {
         self.link.lock().listen.check_not_listening()?;
         let port = Port::bind(self.fabric.port_namespace(), addr)?;
-        let old = self.link.lock().port.replace(port);
+        let mut link = self.link.lock();
+        // Another thread may have called `listen` meanwhile.
+        link.listen.check_not_listening()?;
+        let old = link.port.replace(port);
+        drop(link);
         drop(old);
         Ok(())
     }

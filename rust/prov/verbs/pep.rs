@@ -79,9 +79,11 @@ impl PassiveEndpoint {
 
     /// Binds a new id, which has no handler before the listener has an event queue. May sleep.
     fn bind(&self, addr: &SockAddr) -> Result {
+        self.state.lock().listen.check_not_listening()?;
         let id = Arc::new(CmId::new(&self.fabric.net, None)?, GFP_KERNEL)?;
         id.bind(addr)?;
         let mut link = self.state.lock();
+        // Another thread may have called `listen` meanwhile.
         link.listen.check_not_listening()?;
         let old = link.id.replace(id);
         drop(link);
