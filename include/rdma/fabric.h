@@ -402,7 +402,8 @@ static inline u8 fi_tc_dscp_get(u32 tclass)
  * @comp_order: FI_ORDER_* bits that hold between completions
  * @inject_size: maximum bytes of fi_inject(), and of an operation with FI_INJECT
  * @size: maximum number of posted operations
- * @iov_limit: maximum vector entries of an operation
+ * @iov_limit: maximum vector entries of an operation; an RMA operation of a
+ *	connected endpoint has up to 256, whatever the value is
  * @rma_iov_limit: maximum remote ranges of an RMA operation
  * @tclass: traffic class of the packets, see fi_tc_dscp_set() and FI_TC_LABEL; 0
  *	for that of the domain

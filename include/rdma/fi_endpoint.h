@@ -41,9 +41,9 @@
  *   fi_accept() enable it), or fi_shutdown() has closed this direction on this
  *   side
  * * -FI_EINVAL - more vector entries, or more pieces of memory, than the
- *   iov_limit; on iWARP more than one piece of memory for an RMA read; memory
- *   that cannot be mapped for a device; a range outside of the region of its
- *   desc, or a region of another domain; a vector or struct that is %NULL
+ *   iov_limit, which does not limit RMA of connected endpoints; memory that
+ *   cannot be mapped for a device; a range outside of the region of its desc, or
+ *   a region of another domain; a vector or struct that is %NULL
  * * -FI_EMSGSIZE - more bytes than max_msg_size, or for inject than inject_size
  * * -FI_EBADFLAGS - a flag that the call does not take
  * * -FI_EOPNOTSUPP - a flag for a capability that the endpoint was not offered,

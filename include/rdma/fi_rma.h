@@ -19,8 +19,11 @@
  * connection ends. In addition to the errnos of "Transfers":
  *
  * * -FI_ENOSYS - the endpoint was opened without FI_RMA
- * * -FI_EINVAL - no remote range, several, or one of another length than the
- *   local memory; on iWARP a read into more than one piece of memory
+ * * -FI_EINVAL - no remote range, more of them than the rma_iov_limit, or ranges
+ *   of another length than the local memory; more than 256 local segments, or
+ *   more than the iov_limit on datagram endpoints; more work requests than the
+ *   queue has slots
+ * * -FI_EAGAIN - fewer free slots than the operation takes work requests
  * * -FI_ENOKEY - a key of more than 32 bits, which no device has
  * * -FI_EBADFLAGS - FI_INJECT or FI_REMOTE_CQ_DATA of a read
  */

@@ -50,6 +50,23 @@ pub struct Segment(kvec);
 const MAX_VECTOR: usize = 1024;
 
 impl Segment {
+    /// A segment without bytes.
+    // INVARIANT: There is nothing to use.
+    pub(crate) const EMPTY: Self = Self(kvec {
+        iov_base: ptr::null_mut(),
+        iov_len: 0,
+    });
+
+    /// Returns a segment of `len` bytes that no operation uses, for tests.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub(crate) fn unused(len: usize) -> Self {
+        // INVARIANT: No operation is posted with the segment.
+        Self(kvec {
+            iov_len: len,
+            ..Self::EMPTY.0
+        })
+    }
+
     /// Creates a segment of `len` bytes at `base`.
     ///
     /// # Safety
@@ -163,20 +180,7 @@ impl<'a> Memory<'a> {
     /// -FI_EINVAL for a page without a kernel address, -FI_ENOMEM.
     pub(crate) fn to_segments(self) -> Result<KVVec<Segment>> {
         let mut segments = KVVec::with_capacity(self.count(), GFP_KERNEL)?;
-        self.for_each(|part| {
-            let base = match part.start() {
-                Start::Address(addr) => ptr::with_exposed_provenance_mut(addr),
-                Start::Page(page, offset) => {
-                    // SAFETY: By the invariant of `VectorEntry`.
-                    let base = unsafe { pages::address_of(page) };
-                    Errno::EINVAL.when(base.is_null())?;
-                    base.wrapping_byte_add(offset)
-                }
-            };
-            // SAFETY: The memory of the entry is valid as long, by its invariant.
-            let segment = unsafe { Segment::new(base, part.len()) };
-            Ok(segments.push(segment, GFP_KERNEL)?)
-        })?;
+        self.for_each(|part| Ok(segments.push(part.to_segment()?, GFP_KERNEL)?))?;
         Ok(segments)
     }
 
@@ -193,6 +197,23 @@ impl<'a> Memory<'a> {
             remaining: count,
             _list: PhantomData,
         }))
+    }
+}
+
+impl VectorEntry {
+    /// Returns the kernel addresses of the entry; -FI_EINVAL for a page without a kernel address. Any context.
+    pub(crate) fn to_segment(self) -> Result<Segment> {
+        let base = match self.start {
+            Start::Address(addr) => ptr::with_exposed_provenance_mut(addr),
+            Start::Page(page, offset) => {
+                // SAFETY: By the type invariant.
+                let base = unsafe { pages::address_of(page) };
+                Errno::EINVAL.when(base.is_null())?;
+                base.wrapping_byte_add(offset)
+            }
+        };
+        // SAFETY: The memory of the entry is valid as long, by the type invariant.
+        Ok(unsafe { Segment::new(base, self.len) })
     }
 }
 

@@ -13,5 +13,6 @@ pub(super) mod min_multi_recv;
 pub(super) mod mr_table;
 pub(super) mod msg_info;
 pub(super) mod pep;
+pub(super) mod rma_cursor;
 pub(super) mod stats;
 pub(super) mod sw_cq;

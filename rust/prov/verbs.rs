@@ -19,6 +19,7 @@ mod info;
 mod mr;
 mod mr_pool;
 mod pep;
+mod pieces;
 mod prelude;
 mod resolve;
 mod sge;

@@ -259,11 +259,10 @@ impl Qp {
         post_result(err)
     }
 
-    /// Posts an unsignalled RDMA write of zero length. Any context; errors as for
-    /// [`Self::post_send`].
-    pub(crate) fn post_empty_write(&self, wr_id: u64) -> Result {
+    /// Posts an RDMA write of zero length. Any context; errors as for [`Self::post_send`].
+    pub(crate) fn post_empty_write(&self, wr_id: u64, flags: SendFlags) -> Result {
         let remote = RemoteAddr { addr: 0, rkey: 0 };
-        let wr = SendWr::new(wr_id, &[], WrOp::Write(remote), SendFlags::default());
+        let wr = SendWr::new(wr_id, &[], WrOp::Write(remote), flags);
         // SAFETY: The request has no memory.
         unsafe { self.post_send(&wr) }
     }

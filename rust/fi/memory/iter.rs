@@ -47,6 +47,19 @@ impl VectorEntry {
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
+
+    /// Returns the subrange of at most `len` bytes from `from` on.
+    pub(crate) fn part(&self, from: usize, len: usize) -> Self {
+        let from = from.min(self.len);
+        // INVARIANT: A subrange is valid as long as the whole range; its page is the same.
+        Self {
+            start: match self.start {
+                Start::Address(addr) => Start::Address(addr.wrapping_add(from)),
+                Start::Page(page, offset) => Start::Page(page, offset + from),
+            },
+            len: len.min(self.len - from),
+        }
+    }
 }
 
 impl Memory<'_> {
@@ -90,23 +103,33 @@ impl Memory<'_> {
     /// Implements [`Self::for_each`] for pages, out of line to keep the path for addresses short.
     #[inline(never)]
     fn for_each_in_pages(&self, f: &mut dyn FnMut(VectorEntry) -> Result) -> Result {
-        match *self {
-            Self::Segments(_) => Ok(()),
-            Self::PageRanges(extents) => {
-                for PageRange(extent) in extents {
-                    f(VectorEntry {
-                        start: Start::Page(extent.bv_page, extent.bv_offset as usize),
-                        len: extent.bv_len as usize,
-                    })?;
-                }
-                Ok(())
+        let mut rest = *self;
+        while let Some(part) = rest.take_first() {
+            f(part)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the first entry, and returns it.
+    pub(crate) fn take_first(&mut self) -> Option<VectorEntry> {
+        match self {
+            Self::Segments(rest) => {
+                let (segment, behind) = rest.split_first()?;
+                *rest = behind;
+                Some(VectorEntry {
+                    start: Start::Address(segment.addr()),
+                    len: segment.len(),
+                })
             }
-            Self::ScatterList(mut list) => {
-                while let Some(part) = list.next_entry() {
-                    f(part)?;
-                }
-                Ok(())
+            Self::PageRanges(rest) => {
+                let (PageRange(extent), behind) = rest.split_first()?;
+                *rest = behind;
+                Some(VectorEntry {
+                    start: Start::Page(extent.bv_page, extent.bv_offset as usize),
+                    len: extent.bv_len as usize,
+                })
             }
+            Self::ScatterList(list) => list.next_entry(),
         }
     }
 }

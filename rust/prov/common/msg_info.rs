@@ -3,7 +3,8 @@
 //! Infos of connected endpoints for `fi_getinfo()`, from the limits of a provider.
 
 use super::{
-    hints::Hints, //
+    hints::Hints,
+    rma_cursor::RMA_RANGE_LIMIT, //
 };
 use crate::{
     abi::{
@@ -91,7 +92,7 @@ impl MsgInfo<'_> {
             inject_size: self.inject_size,
             size: self.tx_size,
             iov_limit: self.tx_iov_limit,
-            rma_iov_limit: 1,
+            rma_iov_limit: RMA_RANGE_LIMIT,
             ..pin_init::zeroed()
         };
         *info.rx_mut()? = fi_rx_attr {

@@ -352,11 +352,7 @@ impl Channel {
         }
         let is_ready = inner.is_idle() && (!needs_receive || inner.fetch_receive(self));
         let Some(op) = inner.tx_queue.alloc_slot() else {
-            self.tx_stats.record_eagain();
-            if let Ok(sender) = self.tx_comp_sink() {
-                sender.cq.set_slot_waiter();
-            }
-            return Err(Errno::EAGAIN);
+            return Err(self.reject_full());
         };
         op.init(kind, info, source_data, is_ready);
         self.tx_stats.record_start(info.flags, len);
@@ -368,6 +364,16 @@ impl Channel {
             self.process_short(inner, needs_receive);
         }
         Ok(())
+    }
+
+    /// Counts a transmit that finds the queue full; returns -FI_EAGAIN. The caller holds the lock.
+    #[cold]
+    fn reject_full(&self) -> Errno {
+        self.tx_stats.record_eagain();
+        if let Ok(sender) = self.tx_comp_sink() {
+            sender.cq.set_slot_waiter();
+        }
+        Errno::EAGAIN
     }
 
     /// Sends a short message at once if no transmit is ahead of it and a receive is posted that it fits into.

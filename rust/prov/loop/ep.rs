@@ -4,6 +4,7 @@
 //! of a [`Channel`].
 
 mod cm;
+mod long_rma;
 mod post;
 
 use super::{

@@ -10,7 +10,8 @@ use super::{
             Hints, //
         },
         iov::MAX_IOV,
-        msg_info::MsgInfo, //
+        msg_info::MsgInfo,
+        rma_cursor::RMA_RANGE_LIMIT, //
     },
     op,
     prelude::*, //
@@ -124,6 +125,8 @@ pub(super) struct Limits {
     pub(super) tx_size: usize,
     pub(super) rx_size: usize,
     pub(super) tx_iov_limit: usize,
+    /// Most remote ranges of an RMA operation.
+    pub(super) rma_iov_limit: usize,
     pub(super) rx_iov_limit: usize,
     pub(super) inject_size: usize,
     /// Set if the endpoint uses a shared receive context; it has no receives of its own.
@@ -175,6 +178,11 @@ impl Limits {
             tx_size: queue_size(tx.map_or(0, |tx| tx.size))?,
             rx_size: queue_size(rx.map_or(0, |rx| rx.size))?,
             tx_iov_limit: size_within(tx.map_or(0, |tx| tx.iov_limit), MAX_IOV, MAX_IOV)?,
+            rma_iov_limit: size_within(
+                tx.map_or(0, |tx| tx.rma_iov_limit),
+                RMA_RANGE_LIMIT,
+                RMA_RANGE_LIMIT,
+            )?,
             rx_iov_limit: size_within(rx.map_or(0, |rx| rx.iov_limit), MAX_IOV, MAX_IOV)?,
             inject_size: size_within(tx.map_or(0, |tx| tx.inject_size), INJECT_SIZE, 0)?,
             shares_receives,

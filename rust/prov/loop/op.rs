@@ -127,6 +127,7 @@ impl CompInfo {
         flags: 0,
         reports_success: false,
         remote_signal: false,
+        later_parts: 0,
     };
 }
 

@@ -216,6 +216,7 @@ impl provider::SharedReceive for Srx {
                 flags: FI_RECV | FI_MSG,
                 reports_success: message.flags & FI_COMPLETION != 0,
                 remote_signal: false,
+                later_parts: 0,
             },
             ..Receive::unused()
         };

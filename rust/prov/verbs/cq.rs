@@ -10,6 +10,7 @@
 //! (`poll`). The device's queue cannot overrun: either it has an entry for every operation that the
 //! work queues can post, or each post first reserves an entry.
 
+mod part;
 mod poll;
 mod read;
 
@@ -217,10 +218,10 @@ impl Cq {
         self.poller.cq()
     }
 
-    /// Reserves an entry for one completion; returns false if there is none.
+    /// Reserves entries for `count` completions; returns false, and reserves none, if there are fewer.
     #[inline]
-    pub(super) fn reserve_entry(&self) -> bool {
-        self.reservation.try_reserve(1)
+    pub(super) fn reserve_entries(&self, count: u32) -> bool {
+        self.reservation.try_reserve(count)
     }
 
     /// Requests a wakeup of the readers and a call of the handler when an entry is released without

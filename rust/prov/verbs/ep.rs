@@ -12,10 +12,12 @@ mod attrs;
 mod cm;
 mod drain;
 pub(super) mod lingering_id;
+mod long_rma;
 mod mr;
 mod options;
 mod post;
 mod recv;
+mod sge_list;
 pub(super) mod siw_quirk;
 mod transition;
 

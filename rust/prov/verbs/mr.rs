@@ -223,6 +223,11 @@ impl VerbsMr {
         (end <= self.single.len).then(|| self.single.addr + offset as u64)
     }
 
+    /// Returns the number of spans, of which each element names a part.
+    pub(super) fn span_count(&self) -> usize {
+        self.spans.len()
+    }
+
     /// Calls `push` with the DMA addresses of the `len` bytes from `addr` on.
     ///
     /// # Errors

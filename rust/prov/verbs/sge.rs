@@ -8,6 +8,11 @@
 use super::{
     super::common::flags::check_flags,
     mr::VerbsMr,
+    pieces::{
+        for_each_piece,
+        take_pieces,
+        Piece, //
+    },
     prelude::*, //
 };
 use crate::{
@@ -17,10 +22,10 @@ use crate::{
     },
     rdma::dma::{
         self,
-        PhysRange,
-        PhysRanges, //
+        PhysRange, //
     },
 };
+use core::slice::from_ref;
 
 /// Returns the kernel address of a part of a message's memory.
 ///
@@ -234,15 +239,26 @@ impl<'a> SgeList<'a> {
             if part.is_empty() {
                 return Ok(());
             }
-            match VerbsMr::from_descriptor(descriptor) {
-                Some(region) => self.push_region(region, &part),
-                None => match part.start() {
-                    Start::Address(addr) => self.push_mapped_range(addr, part.len()),
-                    Start::Page(..) => self.push_mapped(phys_range(&part)?),
-                },
-            }
+            for_each_piece(self.pd, &part, descriptor, |piece| self.push_piece(piece))
         });
         added.inspect_err(|_| self.unmap_all())
+    }
+
+    /// Adds the pieces of a part of a message's memory that is not empty, until the list is full. Returns the number of
+    /// bytes added.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::push_memory`], without unmapping, except for too many elements.
+    pub(super) fn push_some(
+        &mut self,
+        part: &VectorEntry,
+        descriptor: Descriptor,
+    ) -> Result<usize> {
+        let mut room = self.limit - self.len;
+        take_pieces(self.pd, part, descriptor, &mut room, |piece| {
+            self.push_piece(piece)
+        })
     }
 
     /// Adds the memory of a message whose data is copied at once: into `buf`, or by the driver
@@ -253,8 +269,7 @@ impl<'a> SgeList<'a> {
             if copy.is_empty() {
                 return Ok(());
             }
-            let pushed = self.push_mapped_range(copy.addr(), copy.len());
-            return pushed.inspect_err(|_| self.unmap_all());
+            return self.push_memory(Memory::Segments(from_ref(&copy)), &[]);
         }
         memory.for_each(|part| match part.is_empty() {
             true => Ok(()),
@@ -285,20 +300,11 @@ impl<'a> SgeList<'a> {
     }
 
     #[inline]
-    fn push_region(&mut self, region: &VerbsMr, part: &VectorEntry) -> Result {
-        if !region.is_in_pd(self.pd) {
-            return Err(Errno::EINVAL);
+    fn push_piece(&mut self, piece: Piece) -> Result {
+        match piece {
+            Piece::Registered(addr, len) => self.push_sge(addr, len),
+            Piece::Unmapped(range) => self.push_mapped(range),
         }
-        region.translate(kernel_addr(part)?, part.len(), |addr, len| {
-            self.push_sge(addr, len)
-        })
-    }
-
-    fn push_mapped_range(&mut self, addr: usize, len: usize) -> Result {
-        for piece in PhysRanges::new(addr, len)? {
-            self.push_mapped(piece?)?;
-        }
-        Ok(())
     }
 
     fn push_mapped(&mut self, range: PhysRange) -> Result {
@@ -361,7 +367,7 @@ impl<'a> InjectBuf<'a> {
     /// # Errors
     ///
     /// -FI_EMSGSIZE when it is longer; -FI_EINVAL for a page without a kernel address.
-    fn fill_from(self, memory: Memory<'_>) -> Result<Segment> {
+    pub(super) fn fill_from(self, memory: Memory<'_>) -> Result<Segment> {
         let mut len = 0;
         memory.for_each(|part| {
             if part.is_empty() {

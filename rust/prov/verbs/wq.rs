@@ -9,6 +9,8 @@
 
 mod mr;
 mod op;
+mod part;
+mod post;
 mod reserve;
 mod stats;
 mod trace;
@@ -55,6 +57,7 @@ use crate::{
     },
 };
 use core::mem::replace;
+use part::PartFailure;
 use stats::{
     CompStats,
     PostStats, //
@@ -71,6 +74,12 @@ pub(super) enum OpKind {
     Reported,
     /// Operation whose success writes no completion entry.
     Silent,
+    /// Work request of an operation that has several, except the last; never reported. See
+    /// [`part`](self::part).
+    Part,
+    /// Last work request of an operation of which a part could not be posted: the operation fails
+    /// when the work request completes.
+    Aborted,
     /// Work request of a drain: when it completes, no earlier operation is in flight.
     DrainMarker,
     /// Receive into a piece of a multi-receive buffer; its completion has the address of the piece.
@@ -89,7 +98,13 @@ impl OpKind {
     /// Returns whether a success writes no completion entry.
     #[inline(always)]
     fn is_silent(self) -> bool {
-        matches!(self, Self::Silent | Self::SilentInvalidation)
+        matches!(self, Self::Silent | Self::Part | Self::SilentInvalidation)
+    }
+
+    /// Returns whether a work request of that kind has to be signalled.
+    #[inline(always)]
+    fn needs_signal(self) -> bool {
+        !matches!(self, Self::Silent | Self::Part)
     }
 }
 
@@ -185,6 +200,8 @@ pub(super) struct WorkQueue {
     pub(super) completes_out_of_order: bool,
     /// Number of the drain marker of such a queue, with [`MARKER_COMPLETED`] once it has completed.
     drain_marker: Atomic<u64>,
+    /// First failure of a part, and a last work request that has completed before a part.
+    part_failure: PartFailure,
     /// Operations that take several work requests, if the queue has any.
     pub(super) cas_atomics: Option<CasAtomicTable>,
     /// Maximum number of siw kicks in flight, which are posted without a slot and without the lock.
@@ -247,6 +264,7 @@ impl WorkQueue {
                 deferred_end: Atomic::new(0),
                 completes_out_of_order: is_loose,
                 drain_marker: Atomic::new(0),
+                part_failure: PartFailure::new(),
                 depth,
                 cas_atomics: cas_atomics,
                 max_kicks: match direction {
@@ -639,7 +657,7 @@ impl WorkQueue {
     }
 
     /// Unmaps the memory of the operations from `from` through `last`, which have completed, and
-    /// calls `visit` with the number and flags of each one, the drain marker excepted.
+    /// calls `visit` with the number and flags of each one, the drain marker and parts excepted.
     ///
     /// # Safety
     ///
@@ -659,7 +677,7 @@ impl WorkQueue {
         while seq != end {
             // SAFETY: As above: the caller is the slot's user.
             let slot = unsafe { self.ring.get(seq) };
-            if slot.kind != OpKind::DrainMarker {
+            if slot.is_operation() {
                 visit(seq, slot.completion_info().0);
             }
             seq = seq.wrapping_add(1);
@@ -714,8 +732,8 @@ impl WorkQueue {
             let slot = unsafe { self.ring.get(seq) };
             match slot.kind {
                 OpKind::DrainMarker => continue,
-                // The last piece stands for the buffer.
-                OpKind::MultiRecv => {}
+                // The last piece stands for the buffer, and the last work request for an operation.
+                OpKind::MultiRecv | OpKind::Part => {}
                 _ if slot.is_reported => {}
                 _ => reclaim(slot.context),
             }

@@ -10,7 +10,8 @@ use core::cell::UnsafeCell;
 pub(super) struct WrSlot {
     pub(super) context: Context,
     /// Flags of the completion: FI_SEND | FI_MSG, FI_WRITE | FI_RMA, ... For a piece of a
-    /// multi-receive buffer, the address of the piece.
+    /// multi-receive buffer, the address of the piece; for a part, the sequence number of the last
+    /// work request of its operation.
     pub(super) flags: u64,
     pub(super) kind: OpKind,
     /// Set once the completion has been moved to the backlog: siw reports some completions twice.
@@ -29,9 +30,15 @@ impl WrSlot {
         is_reported: false,
     };
 
-    /// Returns the context and the flags of the completion, for tracing; None for a marker.
+    /// Returns the context and the flags of the completion, for tracing; None for a marker or a part.
     pub(super) fn trace_info(&self) -> Option<(Context, u64)> {
-        (self.kind != OpKind::DrainMarker).then(|| (self.context, self.completion_info().0))
+        self.is_operation()
+            .then(|| (self.context, self.completion_info().0))
+    }
+
+    /// Returns whether the work request ends an operation.
+    pub(super) fn is_operation(&self) -> bool {
+        !matches!(self.kind, OpKind::DrainMarker | OpKind::Part)
     }
 
     /// Returns the flags of the completion, and the address of the message in a multi-receive

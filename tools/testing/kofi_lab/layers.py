@@ -61,7 +61,10 @@ UNSAFE_FILES = {
     "rust/prov/verbs/cntr.rs",
 }
 # The data path of a provider: files that build and post work requests, and poll completions.
-UNSAFE_PROVIDER = re.compile(r"rust/prov/\w+/(.*/)?(post|recv|reserve|drain|sge|operands|wq|wr_ring|fifo|iov|mr|mr_table)\.rs")
+UNSAFE_PROVIDER = re.compile(
+    r"rust/prov/\w+/(.*/)?"
+    r"(post|part|long_rma|sge_list|recv|reserve|drain|sge|operands|wq|wr_ring|fifo|iov|mr|mr_table)\.rs"
+)
 
 # The head of a function, a comment that justifies an unsafe block or an invariant, and the words that refer to a
 # contract of the caller. The contracts of C callers are in the headers.

@@ -54,8 +54,6 @@ const void *rma_calls_gen_params(struct kunit *test, const void *prev,
 
 /* Returns true if the device supports the call. */
 bool rma_has(const struct rma_fx *fx, const struct rma_call *call);
-/* Returns the maximum number of local pieces. */
-size_t rma_pieces(const struct rma_fx *fx, const struct rma_call *call);
 
 /* Reads an entry of cq[0] with this context, and FI_READ or FI_WRITE. */
 void rma_expect(struct kunit *test, struct rma_fx *fx, void *context, u64 flag);

@@ -67,13 +67,10 @@ struct halves {
 	size_t		count;
 };
 
-static struct halves halves(struct rma_fx *fx, const struct rma_op *op,
-			    const struct rma_call *call)
+static struct halves halves(const struct rma_op *op)
 {
 	size_t half = op->len / 2;
 
-	if (rma_pieces(fx, call) == 1)
-		half = op->len;
 	return (struct halves) {
 		.iov = {
 			{ op->near, half },
@@ -84,12 +81,9 @@ static struct halves halves(struct rma_fx *fx, const struct rma_op *op,
 	};
 }
 
-static const struct rma_call *const reads = &rma_calls[0];
-static const struct rma_call *const writes = &rma_calls[3];
-
 static ssize_t readv(struct rma_fx *fx, const struct rma_op *op)
 {
-	struct halves local = halves(fx, op, reads);
+	struct halves local = halves(op);
 
 	return fi_readv(fx->pair->ep[0], local.iov, local.desc, local.count,
 			FI_ADDR_UNSPEC, fx->addr + op->at, fx->key,
@@ -98,7 +92,7 @@ static ssize_t readv(struct rma_fx *fx, const struct rma_op *op)
 
 static ssize_t writev(struct rma_fx *fx, const struct rma_op *op)
 {
-	struct halves local = halves(fx, op, writes);
+	struct halves local = halves(op);
 
 	return fi_writev(fx->pair->ep[0], local.iov, local.desc, local.count,
 			 FI_ADDR_UNSPEC, fx->addr + op->at, fx->key,
@@ -106,11 +100,11 @@ static ssize_t writev(struct rma_fx *fx, const struct rma_op *op)
 }
 
 static ssize_t by_message(struct rma_fx *fx, const struct rma_op *op, u64 flags,
-			  const struct rma_call *call)
+			  bool is_read)
 {
 	const struct fi_rma_iov remote = { fx->addr + op->at, op->len,
 					   fx->key };
-	struct halves local = halves(fx, op, call);
+	struct halves local = halves(op);
 	const struct fi_msg_rma msg = {
 		.msg_iov = local.iov,
 		.desc = local.desc,
@@ -122,34 +116,34 @@ static ssize_t by_message(struct rma_fx *fx, const struct rma_op *op, u64 flags,
 		.data = RMA_DATA,
 	};
 
-	return call == reads ? fi_readmsg(fx->pair->ep[0], &msg, flags) :
-			       fi_writemsg(fx->pair->ep[0], &msg, flags);
+	return is_read ? fi_readmsg(fx->pair->ep[0], &msg, flags) :
+			 fi_writemsg(fx->pair->ep[0], &msg, flags);
 }
 
 static ssize_t readmsg(struct rma_fx *fx, const struct rma_op *op)
 {
-	return by_message(fx, op, FI_COMPLETION, reads);
+	return by_message(fx, op, FI_COMPLETION, true);
 }
 
 static ssize_t writemsg(struct rma_fx *fx, const struct rma_op *op)
 {
-	return by_message(fx, op, FI_COMPLETION | FI_INJECT_COMPLETE, writes);
+	return by_message(fx, op, FI_COMPLETION | FI_INJECT_COMPLETE, false);
 }
 
 static ssize_t writemsg_inject(struct rma_fx *fx, const struct rma_op *op)
 {
-	return by_message(fx, op, FI_INJECT, writes);
+	return by_message(fx, op, FI_INJECT, false);
 }
 
 static ssize_t writemsg_data(struct rma_fx *fx, const struct rma_op *op)
 {
-	return by_message(fx, op, FI_COMPLETION | FI_REMOTE_CQ_DATA, writes);
+	return by_message(fx, op, FI_COMPLETION | FI_REMOTE_CQ_DATA, false);
 }
 
 static ssize_t writemsg_all(struct rma_fx *fx, const struct rma_op *op)
 {
 	return by_message(fx, op, FI_INJECT | FI_REMOTE_CQ_DATA | FI_MORE,
-			  writes);
+			  false);
 }
 
 const struct rma_call rma_calls[RMA_CALLS] = {
@@ -183,13 +177,6 @@ const void *rma_calls_gen_params(struct kunit *test, const void *prev,
 bool rma_has(const struct rma_fx *fx, const struct rma_call *call)
 {
 	return !call->brings_data || fx->pair->info->domain_attr->cq_data_size;
-}
-
-size_t rma_pieces(const struct rma_fx *fx, const struct rma_call *call)
-{
-	if (call->flag == FI_READ && tr_is_iwarp(fx->pair->info))
-		return 1;
-	return fx->pair->info->tx_attr->iov_limit;
 }
 
 void rma_expect(struct kunit *test, struct rma_fx *fx, void *context, u64 flag)

@@ -96,14 +96,16 @@ impl Channel {
             ClosingSide::Sender => inner.tx_counters.take(),
             ClosingSide::Receiver => inner.rx_counters.take(),
         };
-        for op in tx_queue.iter() {
+        // The last part stands for the operation.
+        let operations = || tx_queue.iter().filter(|op| op.info.later_parts == 0);
+        for op in operations() {
             self.tx_stats.record_completion(Err(Errno::ECANCELED));
             count_op(&inner.tx_counters, op.info.flags, false);
         }
         let receives = self.remove_receives(&mut inner);
         drop(inner);
         drop((removed, direct_receiver));
-        for op in tx_queue.iter() {
+        for op in operations() {
             if let Ok(sender) = self.tx_comp_sink() {
                 let is_closing_side = closing_side == ClosingSide::Sender;
                 cancel_op(sender, (&op.info, 0), is_closing_side, reclaim);

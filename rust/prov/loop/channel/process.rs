@@ -6,7 +6,11 @@
 use super::{
     super::{
         info::NAME,
-        op::OpError,
+        op::{
+            OpError,
+            OpKind,
+            SourceData, //
+        },
         prelude::*, //
     },
     Inner, //
@@ -46,6 +50,38 @@ pub(in super::super) struct DirectReceiver {
 }
 
 impl Channel {
+    /// Posts the `count` parts of an operation of `len` bytes, or none of them; `part` returns each one. The caller has
+    /// reserved the completion. Any context.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Self::post_transmit`]; -FI_EAGAIN if too few slots are free.
+    #[cold]
+    pub(in super::super) fn post_parts(
+        self: &Arc<Self>,
+        (count, len): (usize, usize),
+        mut part: impl FnMut(usize) -> (OpKind, CompInfo, SourceData),
+    ) -> Result {
+        let mut inner = self.inner.lock();
+        if !inner.accepts_transmits() {
+            return Err(Errno::ENOTCONN);
+        }
+        if inner.tx_queue.free_slots() < count {
+            return Err(self.reject_full());
+        }
+        for number in 0..count {
+            let (kind, info, source_data) = part(number);
+            if number == 0 {
+                self.tx_stats.record_start(info.flags, len);
+            }
+            if let Some(op) = inner.tx_queue.alloc_slot() {
+                op.init(kind, info, source_data, false);
+            }
+        }
+        self.try_process(inner);
+        Ok(())
+    }
+
     /// Processes transmits, if one can be processed and no other thread does. Returns whether it did.
     pub(super) fn try_process(self: &Arc<Self>, mut inner: FastLockIrqGuard<'_, Inner>) -> bool {
         let is_ready = !inner.is_processing && inner.ready_len(self).is_some();
@@ -69,10 +105,7 @@ impl Channel {
         };
         let op_result = self.execute_op(op, receive);
         inner.free_first(has_receive);
-        self.count_result(&inner, &op_result);
-        if op_result.result.is_err() {
-            inner.is_stopped = true;
-        }
+        self.settle(&mut inner, &op_result);
         // Reported under the lock, which keeps completions in the order of the posts.
         self.report(&op_result);
     }
@@ -114,10 +147,7 @@ impl Channel {
             inner = self.inner.lock();
             // Freed before the completion is reported: its reader may post the next operation at once.
             inner.free_first(receive.is_some());
-            self.count_result(&inner, &op_result);
-            if op_result.result.is_err() {
-                inner.is_stopped = true;
-            }
+            self.settle(&mut inner, &op_result);
             drop(inner);
             self.report(&op_result);
             inner = self.inner.lock();
@@ -133,6 +163,23 @@ impl Channel {
         drop(inner);
         if is_waited_for {
             self.idle_wait.notify_all();
+        }
+    }
+
+    /// Counts the result of an operation, under the lock, and stops the channel after a failure. The parts behind one
+    /// that has failed are not started: its failure is that of the operation.
+    #[inline]
+    fn settle(&self, inner: &mut Inner, op_result: &OpResult) {
+        let later_parts = op_result.tx_info.later_parts;
+        if op_result.result.is_ok() && later_parts > 0 {
+            return;
+        }
+        self.count_result(inner, op_result);
+        if op_result.result.is_err() {
+            inner.is_stopped = true;
+            for _ in 0..later_parts {
+                inner.tx_queue.free_first();
+            }
         }
     }
 
@@ -163,6 +210,7 @@ impl Channel {
         let sink = &receiver.comp_sink;
         let (tx_info, rx_info) = (&op_result.tx_info, &op_result.rx_info);
         match &op_result.result {
+            Ok(_) if tx_info.later_parts > 0 => {}
             Ok(rx_comp) => {
                 if let Some((info, piece_addr)) = rx_info {
                     sink.report_receive(info, *piece_addr, rx_comp);

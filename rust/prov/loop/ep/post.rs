@@ -47,7 +47,7 @@ const RECEIVE_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_MULTI_RECV;
 impl Endpoint {
     /// Returns the channel to the peer, and the sink for transmit completions.
     #[inline]
-    fn tx_path(&self) -> Result<(&Arc<Channel>, &CompSink)> {
+    pub(super) fn tx_path(&self) -> Result<(&Arc<Channel>, &CompSink)> {
         self.state.check_transmit()?;
         let tx_channel = self.tx_channel.as_ref().ok_or(Errno::ENOTCONN)?;
         Ok((tx_channel, tx_channel.tx_comp_sink()?))
@@ -55,7 +55,7 @@ impl Endpoint {
 
     /// Checks the flags and limits of a request, and returns the length of its memory.
     #[inline]
-    fn check_message(
+    pub(super) fn check_message(
         &self,
         message: &Message<'_>,
         allowed_flags: u64,
@@ -111,13 +111,15 @@ impl Endpoint {
 
     /// Posts a send, write or read.
     pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
+        if let Operation::Rma(rma, remote) = operation {
+            if remote.len() != 1 || message.memory.count() > self.limits.tx_iov_limit {
+                return self.post_long_rma(rma, remote, message);
+            }
+        }
         let (tx_channel, comp_sink) = self.tx_path()?;
         let total = self.check_message(message, TRANSMIT_FLAGS, self.limits.tx_iov_limit)?;
         let is_injected = message.flags & FI_INJECT != 0;
-        let data = match message.flags & FI_REMOTE_CQ_DATA {
-            0 => None,
-            _ => Some(u32::try_from(message.data).map_err(|_| Errno::EINVAL)?),
-        };
+        let data = remote_cq_data(message)?;
         let from = || self.src_buf(message.memory, message.descriptors, is_injected);
         let (flags, kind) = match operation {
             Operation::Send => {
@@ -210,6 +212,7 @@ impl Endpoint {
             flags: FI_RECV | FI_MSG,
             reports_success: message.flags & FI_COMPLETION != 0 || comp_sink.reports_all_successes,
             remote_signal: false,
+            later_parts: 0,
         };
         if is_several {
             return self.post_multi_recv(message, len, info);
@@ -303,20 +306,30 @@ fn post_reserved(
     posted.inspect_err(|_| comp_sink.cq.release())
 }
 
+/// Returns the remote CQ data of a message; -FI_EINVAL for more than 32 bits.
+#[inline]
+pub(super) fn remote_cq_data(message: &Message<'_>) -> Result<Option<u32>> {
+    Ok(match message.flags & FI_REMOTE_CQ_DATA {
+        0 => None,
+        _ => Some(u32::try_from(message.data).map_err(|_| Errno::EINVAL)?),
+    })
+}
+
 /// Returns the completion info of an operation whose completion has `flags`.
 #[inline]
-fn comp_info(comp_sink: &CompSink, flags: u64, message: &Message<'_>) -> CompInfo {
+pub(super) fn comp_info(comp_sink: &CompSink, flags: u64, message: &Message<'_>) -> CompInfo {
     CompInfo {
         context: message.context,
         flags,
         reports_success: message.flags & FI_COMPLETION != 0
             || comp_sink.reports_all_successes && !message.errors_only,
         remote_signal: message.flags & FI_REMOTE_SIGNAL != 0,
+        later_parts: 0,
     }
 }
 
 /// Returns which source data the poster may reuse as soon as the call returns.
-fn source_data(message: &Message<'_>) -> SourceData {
+pub(super) fn source_data(message: &Message<'_>) -> SourceData {
     match message.flags & FI_INJECT {
         0 => SourceData::Empty,
         _ => SourceData::Injected,

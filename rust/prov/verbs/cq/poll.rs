@@ -135,7 +135,7 @@ impl WqEntry {
     /// # Safety
     ///
     /// The operation has completed, and has not been retired.
-    unsafe fn complete_silent(&mut self, wc: &PolledWc, kind: OpKind) -> u32 {
+    pub(super) unsafe fn complete_silent(&mut self, wc: &PolledWc, kind: OpKind) -> u32 {
         // SAFETY: By this function's safety requirement.
         let count = unsafe { self.retire(wc) };
         if kind == OpKind::DrainMarker {
@@ -226,10 +226,12 @@ impl WqEntry {
 #[inline]
 fn is_silent(kind: OpKind, wc: &PolledWc) -> bool {
     match kind {
-        OpKind::DrainMarker => true,
-        OpKind::Reported | OpKind::MultiRecv | OpKind::LastMultiRecv | OpKind::Invalidation => {
-            false
-        }
+        OpKind::DrainMarker | OpKind::Part => true,
+        OpKind::Reported
+        | OpKind::Aborted
+        | OpKind::MultiRecv
+        | OpKind::LastMultiRecv
+        | OpKind::Invalidation => false,
         OpKind::Silent | OpKind::SilentInvalidation => wc.may_be_silent(),
     }
 }
@@ -411,7 +413,8 @@ impl CqState {
         self.wqs.get_mut(wc.wq_id().index())?.as_mut()
     }
 
-    /// Takes a completion in place of its reader, for [`Self::poll_to_backlog`].
+    /// Takes a completion in place of its reader, for [`Self::poll_to_backlog`]. A failure is of an operation, or of a
+    /// part of one.
     ///
     /// # Safety
     ///
@@ -431,6 +434,10 @@ impl CqState {
                 if entry.is_retired(wc.seq()) || !unsafe { entry.wq.mark_deferred(wc.seq()) } {
                     return;
                 }
+                // SAFETY: As above, and it has been marked.
+                let Some(wc) = (unsafe { entry.settle_part(wc, freed) }) else {
+                    return;
+                };
                 // SAFETY: As above.
                 let slot = unsafe {
                     let is_success = wc.status == WcStatus::SUCCESS;
@@ -611,6 +618,11 @@ impl CqState {
             entry.wq.end_invalidation(wc.seq(), true);
             entry.wq.slot(wc.seq())
         };
+        if slot.kind == OpKind::Aborted {
+            // SAFETY: By this function's safety requirement.
+            unsafe { self.defer_wc(*wc, freed) };
+            return None;
+        }
         entry.wq.trace_completion(wc, || slot.trace_info());
         if let Some(tally) = &mut entry.counters {
             // SAFETY: As above; the counters are the queue's.

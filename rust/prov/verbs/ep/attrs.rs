@@ -4,9 +4,12 @@
 
 use super::{
     super::{
-        super::common::flags::{
-            COMPLETION_LEVELS,
-            TRANSMIT_FLAGS, //
+        super::common::{
+            flags::{
+                COMPLETION_LEVELS,
+                TRANSMIT_FLAGS, //
+            },
+            rma_cursor::RMA_RANGE_LIMIT, //
         },
         domain::Domain,
         info,
@@ -43,8 +46,10 @@ pub(super) struct EpAttrs {
     pub(super) rx_iov_limit: usize,
     pub(super) max_msg_size: u32,
     pub(super) is_iwarp: bool,
-    /// Maximum number of segments of an RDMA read.
+    /// Maximum number of scatter/gather elements of a work request that reads.
     pub(super) read_iov_limit: usize,
+    /// Maximum number of remote ranges of an RMA operation.
+    pub(super) rma_iov_limit: usize,
     pub(super) inject_size: usize,
     pub(super) tx_size: u32,
     /// Depth of the receive queue; 0 with a shared receive context.
@@ -90,6 +95,7 @@ impl EpAttrs {
             is_for_request: info.handle() != 0,
             solicited_only: info.caps() & FI_REMOTE_SIGNAL != 0,
             tx_iov_limit: segments,
+            rma_iov_limit: within(info.tx().map_or(0, |tx| tx.rma_iov_limit), RMA_RANGE_LIMIT)?,
             rx_iov_limit: match shares_receives {
                 true => 0,
                 false => within(info.rx().map_or(0, |rx| rx.iov_limit), sges)?,

@@ -15,6 +15,8 @@
 //! prepared, and the state of the endpoint and its bindings are checked together by
 //! [`reserve_fast()`](super::super::wq::WorkQueue::reserve_fast). What it cannot take is left to
 //! [`Endpoint::post_transmit`], before anything has been done.
+//!
+//! An RMA operation that takes several work requests is left to [`long_rma`](super::long_rma).
 
 use super::super::{
     super::common::flags::{
@@ -23,12 +25,9 @@ use super::super::{
     },
     sge::{
         check_message,
-        InjectBuf,
-        SgeList,
         SingleSge, //
     },
     wq::{
-        PostResources,
         ReportPolicy,
         ReservedSlot, //
     },
@@ -221,6 +220,11 @@ impl Endpoint {
     #[inline(always)]
     fn post_checked(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
         self.state.check_transmit()?;
+        if let Operation::Rma(rma, remote) = operation {
+            if remote.len() != 1 || message.memory.count() > self.attrs.tx_iov_limit {
+                return call_cold(move || self.post_long_rma(rma, remote, &message));
+            }
+        }
         let limits = (self.attrs.tx_iov_limit, self.attrs.max_msg_size as usize);
         let total = check_message(
             &message,
@@ -228,10 +232,7 @@ impl Endpoint {
             limits,
         )?;
         let request = TxRequest::new(operation, &message, total)?;
-        if request.is_read && self.attrs.is_iwarp && !self.has_read.xchg(true, Relaxed) {
-            // Operations behind the read may need a fence.
-            self.sq.set_fast_path(false);
-        }
+        self.note_read(&request);
         if request.inject {
             check_inject(&message, total, self.attrs.inject_size)?;
         } else if let Some(sge) =
@@ -239,12 +240,20 @@ impl Endpoint {
         {
             return self.post_single_sge(&request, &sge);
         }
-        call_cold(move || self.post_sge_list(request, message.memory, message.descriptors))
+        call_cold(move || self.post_sge_list(request, operation, &message))
+    }
+
+    /// Closes the fast path when the first read is posted on iWARP: operations behind it may need a fence.
+    #[inline(always)]
+    pub(super) fn note_read(&self, request: &TxRequest) {
+        if request.is_read && self.attrs.is_iwarp && !self.has_read.xchg(true, Relaxed) {
+            self.sq.set_fast_path(false);
+        }
     }
 
     /// Returns the flags of the work request of a transmit.
     #[inline(always)]
-    fn send_flags(&self, request: &TxRequest, slot: &ReservedSlot<'_>) -> SendFlags {
+    pub(super) fn send_flags(&self, request: &TxRequest, slot: &ReservedSlot<'_>) -> SendFlags {
         let mut flags = request.flags;
         if slot.is_signalled {
             flags |= SendFlag::Signaled;
@@ -275,72 +284,19 @@ impl Endpoint {
         let posted = unsafe { request.post(slot.qp(), slot.wr_id, &sges, flags) };
         slot.finish(&request.op, posted)
     }
-
-    /// Posts a transmit whose memory is injected, or has to be mapped or takes several elements.
-    #[inline(never)]
-    fn post_sge_list(
-        &self,
-        request: TxRequest,
-        memory: Memory<'_>,
-        descriptors: &[Descriptor],
-    ) -> Result {
-        let (direction, limit) = match request.is_read {
-            false => (DataDirection::ToDevice, self.attrs.tx_iov_limit),
-            true => (DataDirection::FromDevice, self.attrs.read_iov_limit),
-        };
-        // SAFETY: As in `post_single_sge`.
-        let mut slot = unsafe { self.sq.reserve(&request.op) }?;
-        let mut flags = self.send_flags(&request, &slot);
-        let wr_id = slot.wr_id;
-        let PostResources {
-            qp,
-            mappings,
-            inject_buf,
-        } = slot.resources();
-        let mut list = SgeList::new(&self.pd, direction, limit, mappings);
-        let built = self.build_sges(&mut list, &request, (memory, descriptors), inject_buf);
-        if list.is_inline {
-            flags |= SendFlag::Inline;
-        }
-        let posted = built.and_then(|()| {
-            // SAFETY: The segments' types promise that the memory is the operation's until it
-            // completes. The inject buffer is as well, and inline data is copied now; the slot
-            // keeps the mappings as long.
-            unsafe { request.post(qp, wr_id, list.sges(), flags) }.inspect_err(|_| list.unmap_all())
-        });
-        slot.finish(&request.op, posted)
-    }
-
-    /// Builds the scatter/gather list of a transmit; nothing is mapped after an error.
-    fn build_sges(
-        &self,
-        list: &mut SgeList<'_>,
-        request: &TxRequest,
-        (memory, descriptors): (Memory<'_>, &[Descriptor]),
-        inject_buf: Option<InjectBuf<'_>>,
-    ) -> Result {
-        if request.inject {
-            return list.push_inject(memory, inject_buf);
-        }
-        list.push_memory(memory, descriptors)?;
-        match request.is_read && self.attrs.is_iwarp {
-            true => list.pad_if_empty(),
-            false => Ok(()),
-        }
-    }
 }
 
 /// Parameters of a transmit, without its memory.
 #[derive(Clone, Copy)]
-struct TxRequest {
-    op: OpDesc,
-    remote: Option<RemoteAddr>,
-    imm: Option<u32>,
+pub(super) struct TxRequest {
+    pub(super) op: OpDesc,
+    pub(super) remote: Option<RemoteAddr>,
+    pub(super) imm: Option<u32>,
     /// Key of the peer that a send invalidates.
-    invalidate: Option<u32>,
-    is_read: bool,
-    inject: bool,
-    flags: SendFlags,
+    pub(super) invalidate: Option<u32>,
+    pub(super) is_read: bool,
+    pub(super) inject: bool,
+    pub(super) flags: SendFlags,
 }
 
 impl TxRequest {
@@ -352,7 +308,11 @@ impl TxRequest {
     /// to invalidate, -FI_EBADFLAGS for a read with FI_INJECT or FI_REMOTE_CQ_DATA, and for FI_REMOTE_INVALIDATE
     /// with one of these or in an RMA operation.
     #[inline(always)]
-    fn new(operation: Operation<'_>, message: &Message<'_>, total: usize) -> Result<Self> {
+    pub(super) fn new(
+        operation: Operation<'_>,
+        message: &Message<'_>,
+        total: usize,
+    ) -> Result<Self> {
         let (flags, is_read, remote) = match operation {
             Operation::Send => (FI_SEND | FI_MSG, false, None),
             Operation::Rma(Rma::Write, remote) => {
@@ -406,7 +366,13 @@ impl TxRequest {
     ///
     /// The requirements of [`Qp::post_send`] hold.
     #[inline(always)]
-    unsafe fn post(&self, qp: &Qp, wr_id: u64, sges: &[Sge], flags: SendFlags) -> Result {
+    pub(super) unsafe fn post(
+        &self,
+        qp: &Qp,
+        wr_id: u64,
+        sges: &[Sge],
+        flags: SendFlags,
+    ) -> Result {
         let wr = match (self.remote, self.imm, self.invalidate) {
             (None, None, None) => SendWr::new(wr_id, sges, WrOp::Send, flags),
             (None, None, Some(rkey)) => SendWr::send_with_inv(wr_id, sges, rkey, flags),
@@ -446,7 +412,7 @@ pub(super) fn as_single_xfer<'a>(message: &Message<'a>, usual: u64) -> Option<Si
 ///
 /// -FI_EMSGSIZE for more than can be injected; -FI_EINVAL for addresses outside the kernel's.
 #[inline]
-fn check_inject(message: &Message<'_>, total: usize, max_len: usize) -> Result {
+pub(super) fn check_inject(message: &Message<'_>, total: usize, max_len: usize) -> Result {
     if total > max_len {
         return Err(Errno::EMSGSIZE);
     }

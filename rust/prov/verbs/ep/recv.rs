@@ -173,7 +173,7 @@ impl Endpoint {
             self.build_and_post_recv(slot, memory, from_ref(&descriptor))
         };
         // SAFETY: This is a data call; the closures access the memory and post, and lock no queue.
-        let posted = unsafe { self.rq.post_all(count, op_at, post) };
+        let posted = unsafe { self.rq.post_all((count, false), op_at, post) };
         posted.or_else(|(errno, last)| match (last, self.rq.cq_for_data_call()) {
             // The buffer ends at the first piece that could not be posted.
             (Some((number, seq)), Some(cq))

@@ -140,7 +140,7 @@ impl Endpoint {
                 return;
             };
             // If the driver refuses this kick, the next one has the same effect.
-            let _ = qp.post_empty_write(KICK_WR_ID);
+            let _ = qp.post_empty_write(KICK_WR_ID, SendFlags::default());
         }
     }
 

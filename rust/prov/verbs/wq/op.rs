@@ -43,6 +43,10 @@ pub(in crate::prov::verbs) enum ReportPolicy {
         last: bool,
         always: bool,
     },
+    /// Not an operation, but an [`OpKind::Part`] of one; `later` is the number of its work requests after this one.
+    Part {
+        later: u32,
+    },
 }
 
 impl OpDesc {
@@ -58,7 +62,7 @@ impl OpDesc {
     #[inline(always)]
     pub(super) fn stat_kind(&self) -> StatKind {
         match self.report_policy {
-            ReportPolicy::DrainMarker => StatKind::DrainMarker,
+            ReportPolicy::DrainMarker | ReportPolicy::Part { .. } => StatKind::NoOperation,
             _ if self.flags & FI_REGION != 0 => StatKind::Region,
             _ => StatKind::from_flags(self.flags),
         }
@@ -81,6 +85,7 @@ impl PostTarget {
                 OpKind::MultiRecv
             }
             ReportPolicy::MultiRecv { .. } => OpKind::Silent,
+            ReportPolicy::Part { .. } => OpKind::Part,
         }
     }
 }

@@ -128,6 +128,26 @@ impl<'a> ReservedSlot<'a> {
         }
     }
 
+    /// Posts an empty write in place of a part of an operation that fails. With `is_last` it is the
+    /// last one, and the operation fails when it completes.
+    #[cold]
+    pub(in crate::prov::verbs) fn post_aborted(&mut self, is_last: bool) -> Result {
+        if is_last {
+            let seq = self.producer.next_seq.wrapping_sub(1);
+            // SAFETY: The slot is ours; see `WorkQueue::take_slot`.
+            unsafe { self.wq.ring.update(seq, |slot| slot.kind = OpKind::Aborted) };
+            self.is_signalled = true;
+            self.is_silent = false;
+        }
+        // Behind reads of the operation, even on siw.
+        let mut flags = SendFlags::from(SendFlag::Fence);
+        if self.is_signalled {
+            flags |= SendFlag::Signaled;
+        }
+        let posted = self.qp().post_empty_write(self.wr_id, flags);
+        posted.map_err(wc_status::post_errno)
+    }
+
     /// Ends the post; `posted` says whether the device has taken it. Returns `posted`.
     #[inline(always)]
     pub(in crate::prov::verbs) fn finish(self, op: &OpDesc, posted: Result) -> Result {
@@ -136,7 +156,11 @@ impl<'a> ReservedSlot<'a> {
 
     /// Ends the post like [`Self::finish`], and returns the lock, for the next post.
     #[inline(always)]
-    fn finish_one(mut self, op: &OpDesc, posted: Result) -> (BiasedGuard<'a, Producer>, Result) {
+    pub(super) fn finish_one(
+        mut self,
+        op: &OpDesc,
+        posted: Result,
+    ) -> (BiasedGuard<'a, Producer>, Result) {
         match posted {
             // The reserved entry, if any, belongs to the completion now.
             Ok(()) => {
@@ -287,18 +311,21 @@ impl WorkQueue {
     /// [`ExclusiveGuard`]: crate::util::biased_lock::ExclusiveGuard
     #[inline(always)]
     pub(in crate::prov::verbs) unsafe fn reserve(&self, op: &OpDesc) -> Result<ReservedSlot<'_>> {
-        self.reserve_locked(self.lock_data(), op)
+        self.reserve_locked(self.lock_data(), op, false)
     }
 
+    /// Reserves a slot like [`Self::reserve`]; with `has_entry` an entry of the completion queue has
+    /// been reserved before.
     #[inline(always)]
-    fn reserve_locked<'a>(
+    pub(super) fn reserve_locked<'a>(
         &'a self,
         mut producer: BiasedGuard<'a, Producer>,
         op: &OpDesc,
+        has_entry: bool,
     ) -> Result<ReservedSlot<'a>> {
         let is_marker = op.report_policy == ReportPolicy::DrainMarker;
         let mut target = producer.target()?;
-        let has_cq_entry = match self.find_slot(&mut producer, is_marker) {
+        let has_cq_entry = match self.find_slot(&mut producer, is_marker, has_entry) {
             Some(has_cq_entry) => has_cq_entry,
             None => {
                 let has_cq_entry;
@@ -309,7 +336,7 @@ impl WorkQueue {
         };
         // SAFETY: It is that of `producer`, which is locked.
         let kind = unsafe { target.as_ref() }.op_kind(op.report_policy);
-        let is_signalled = kind != OpKind::Silent
+        let is_signalled = kind.needs_signal()
             || producer.is_signal_due(producer.next_seq)
             // Other queues need the entry that it reserves.
             || producer.is_accounting;
@@ -320,6 +347,9 @@ impl WorkQueue {
                     OpKind::MultiRecv | OpKind::LastMultiRecv,
                     ReportPolicy::MultiRecv { start, .. },
                 ) => start as u64,
+                (OpKind::Part, ReportPolicy::Part { later }) => {
+                    producer.next_seq.wrapping_add(later).into()
+                }
                 _ => op.flags,
             },
             kind,
@@ -377,51 +407,11 @@ impl WorkQueue {
         self.post_stats.undo_post(kind, len);
     }
 
-    /// Posts `count` operations; posts none if the queue has not that many free slots.
-    /// `post(slot, i)` posts operation `i`.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EAGAIN, the errors of [`Self::reserve`], and those of `post`. The error comes with the
-    /// index and the sequence number of the last operation that has been posted, if any.
-    ///
-    /// # Safety
-    ///
-    /// The call is made for a data call; `op_at` and `post` do not lock the queue.
-    pub(in crate::prov::verbs) unsafe fn post_all(
-        &self,
-        count: u32,
-        op_at: impl Fn(u32) -> OpDesc,
-        mut post: impl FnMut(&mut ReservedSlot<'_>, u32) -> Result,
-    ) -> core::result::Result<(), (Errno, Option<(u32, u32)>)> {
-        let mut producer = self.lock_data();
-        let used = producer.next_seq.wrapping_sub(self.tail.load(Acquire));
-        if let Some(target) = &producer.target {
-            if count > self.depth.saturating_sub(used) {
-                let cq = target.cq.clone();
-                drop(producer);
-                return Err((self.reject_full(&cq), None));
-            }
-        }
-        let mut last = None;
-        for number in 0..count {
-            let op = op_at(number);
-            let mut slot = self
-                .reserve_locked(producer, &op)
-                .map_err(|errno| (errno, last))?;
-            let posted = post(&mut slot, number);
-            let settled;
-            (producer, settled) = slot.finish_one(&op, posted);
-            settled.map_err(|errno| (errno, last))?;
-            last = Some((number, producer.next_seq.wrapping_sub(1)));
-        }
-        Ok(())
-    }
-
-    /// Finds a free slot, and reserves an entry of the completion queue if entries are counted;
-    /// returns whether it has. Returns None without a free slot or entry.
+    /// Finds a free slot, and reserves an entry of the completion queue if entries are counted and
+    /// the caller does not have one; returns whether there is one. Returns None without a free slot
+    /// or entry.
     #[inline(always)]
-    fn find_slot(&self, producer: &mut Producer, is_marker: bool) -> Option<bool> {
+    fn find_slot(&self, producer: &mut Producer, is_marker: bool, has_entry: bool) -> Option<bool> {
         if producer.next_seq == producer.free_end {
             let used = producer.next_seq.wrapping_sub(self.tail.load(Acquire));
             producer.free_end = producer
@@ -432,38 +422,33 @@ impl WorkQueue {
                 return None;
             }
         }
+        if has_entry {
+            return Some(true);
+        }
         // The entry of a marker was reserved when the queue was added to the table.
         if !producer.is_accounting || is_marker {
             return Some(false);
         }
-        producer.target.as_ref()?.cq.reserve_entry().then_some(true)
+        producer
+            .target
+            .as_ref()?
+            .cq
+            .reserve_entries(1)
+            .then_some(true)
     }
 
-    /// Finds a slot like [`Self::find_slot`] when the queue is full. Polls the completion queue first
-    /// if silent operations, which no reader may come for, hold slots.
+    /// Finds a slot like [`Self::find_slot`] when the queue is full.
     #[cold]
     fn find_slot_slow<'a>(
         &'a self,
         producer: BiasedGuard<'a, Producer>,
         is_marker: bool,
     ) -> Result<(BiasedGuard<'a, Producer>, bool)> {
-        let silent = producer.silent_end.wrapping_sub(self.tail.load(Acquire)) as i32;
-        let target = producer.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
-        let cq = target.cq.clone();
-        if silent <= 0 && !producer.is_accounting {
-            drop(producer);
-            return Err(self.reject_full(&cq));
-        }
-        // The completion queue's lock, which retiring takes, comes before this one in the lock
-        // order.
-        drop(producer);
-        cq.retire_silent();
-        let mut producer = self.lock_data();
-        producer.target()?;
-        let mut has_cq_entry = self.find_slot(&mut producer, is_marker);
+        let (mut producer, cq) = self.retire_silent(producer)?;
+        let mut has_cq_entry = self.find_slot(&mut producer, is_marker, false);
         if has_cq_entry.is_none() && producer.is_accounting {
             cq.set_entry_waiter();
-            has_cq_entry = self.find_slot(&mut producer, is_marker);
+            has_cq_entry = self.find_slot(&mut producer, is_marker, false);
         }
         match has_cq_entry {
             Some(has_cq_entry) => Ok((producer, has_cq_entry)),
@@ -474,10 +459,31 @@ impl WorkQueue {
         }
     }
 
+    /// Polls the completion queue, which is returned, if silent operations, which no reader may come
+    /// for, hold slots or entries. The queue is unlocked meanwhile.
+    #[cold]
+    pub(super) fn retire_silent<'a>(
+        &'a self,
+        mut producer: BiasedGuard<'a, Producer>,
+    ) -> Result<(BiasedGuard<'a, Producer>, Arc<Cq>)> {
+        let silent = producer.silent_end.wrapping_sub(self.tail.load(Acquire)) as i32;
+        let target = producer.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
+        let cq = target.cq.clone();
+        if silent > 0 || producer.is_accounting {
+            // The completion queue's lock, which retiring takes, comes before this one in the lock
+            // order.
+            drop(producer);
+            cq.retire_silent();
+            producer = self.lock_data();
+            producer.target()?;
+        }
+        Ok((producer, cq))
+    }
+
     /// Counts a post that finds the queue full, and arms the completion queue for its next
     /// completion, as readers may sleep until a solicited one. Returns -FI_EAGAIN.
     #[cold]
-    fn reject_full(&self, cq: &Cq) -> Errno {
+    pub(super) fn reject_full(&self, cq: &Cq) -> Errno {
         self.post_stats.record_eagain();
         cq.arm_for_any();
         Errno::EAGAIN

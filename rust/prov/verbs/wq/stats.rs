@@ -18,8 +18,8 @@ pub(in crate::prov::verbs) enum StatKind {
     Write,
     Read,
     Atomic,
-    /// Not an operation, but it has a slot of the queue.
-    DrainMarker,
+    /// Drain marker, or part of an operation that is counted with its last work request; it has a slot of the queue.
+    NoOperation,
     /// Registration or invalidation of a region, likewise.
     Region,
 }
@@ -184,7 +184,7 @@ mod tests {
                 stats.record_post(StatKind::from_flags(flags), 8);
             }
         }
-        stats.record_post(StatKind::DrainMarker, 0);
+        stats.record_post(StatKind::NoOperation, 0);
         let posted = stats.posted.each_ref().map(StatCounter::get);
         assert_eq!(posted, [2, 1, 4, 5, 13, 1, 0]);
         assert_eq!(stats.bytes.get(), 23 * 8);

@@ -6,7 +6,7 @@
 //! call these functions out of line. A post is traced before the device has it, so that its
 //! completion is never traced first.
 
-use super::ReportPolicy;
+use super::StatKind;
 use crate::{
     prov::verbs::prelude::*,
     util::trace::{
@@ -109,7 +109,7 @@ impl OpDesc {
     /// Traces an operation that is about to be posted to the queue pair with the number `qp`.
     #[cold]
     pub(in crate::prov::verbs) fn emit_post(&self, pd: &Pd, qp: u32, signaled: bool) {
-        if self.report_policy != ReportPolicy::DrainMarker {
+        if self.is_operation() {
             with_trace_point(pd, qp, |at| {
                 trace::post(at, self.trace_operation(), signaled)
             });
@@ -119,12 +119,17 @@ impl OpDesc {
     /// Traces an operation that the device has not taken.
     #[cold]
     pub(in crate::prov::verbs) fn emit_post_error(&self, pd: &Pd, qp: u32, errno: Errno) {
-        if trace::errors() && self.report_policy != ReportPolicy::DrainMarker {
+        if trace::errors() && self.is_operation() {
             let said = (WcStatus::GENERAL_ERR.code(), 0);
             with_trace_point(pd, qp, |at| {
                 trace::error(at, self.trace_operation(), said, errno)
             });
         }
+    }
+
+    /// Returns whether the work request ends an operation.
+    fn is_operation(&self) -> bool {
+        self.stat_kind() != StatKind::NoOperation
     }
 
     fn trace_operation(&self) -> Operation {
