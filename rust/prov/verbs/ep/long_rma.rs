@@ -31,12 +31,16 @@ use super::{
         check_inject,
         TxRequest, //
     },
+    siw_quirk, //
 };
 use crate::{
     abi::fi_rma_iov,
-    fi::provider::{
-        Operation,
-        Rma, //
+    fi::{
+        memory::VectorEntry,
+        provider::{
+            Operation,
+            Rma, //
+        },
     },
     prov::verbs::prelude::*, //
 };
@@ -122,9 +126,12 @@ impl Endpoint {
         let mut last = 0;
         loop {
             let mut room = self.sge_limit(request);
-            cursor.take_part(|_, entry, descriptor| match request.inject {
+            cursor.take_part(|addr, entry, descriptor| match request.inject {
                 true => Ok(entry.len()),
-                false => measure_pieces(&self.pd, entry, descriptor, &mut room),
+                false => {
+                    let entry = self.cut_read(request, addr, entry);
+                    measure_pieces(&self.pd, &entry, descriptor, &mut room)
+                }
             })?;
             if cursor.is_done() {
                 return Ok(last);
@@ -155,13 +162,13 @@ impl Endpoint {
             part.imm = None;
         }
         self.build_and_post(&part, slot, |list, mut inject_buf| {
-            let taken = cursor.take_part(|_, entry, descriptor| match request.inject {
+            let taken = cursor.take_part(|addr, entry, descriptor| match request.inject {
                 true => {
                     let copied = entry.to_segment()?;
                     list.push_inject(Memory::Segments(from_ref(&copied)), inject_buf.take())?;
                     Ok(entry.len())
                 }
-                false => list.push_some(entry, descriptor),
+                false => list.push_some(&self.cut_read(request, addr, entry), descriptor),
             });
             let padded = taken.and_then(|range| {
                 self.pad_read(list, request)?;
@@ -177,5 +184,14 @@ impl Endpoint {
                 rkey: u32::try_from(range.key).map_err(|_| Errno::ENOKEY)?,
             }))
         })
+    }
+
+    /// Returns the beginning of an entry up to which one read from `addr` may go; all of it for a write.
+    fn cut_read(&self, request: &TxRequest, addr: u64, entry: &VectorEntry) -> VectorEntry {
+        let len = match request.is_read {
+            true => siw_quirk::max_read(self.pd.device(), addr),
+            false => usize::MAX,
+        };
+        entry.part(0, len)
     }
 }

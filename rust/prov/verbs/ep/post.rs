@@ -18,19 +18,22 @@
 //!
 //! An RMA operation that takes several work requests is left to [`long_rma`](super::long_rma).
 
-use super::super::{
-    super::common::flags::{
-        COMPLETION_LEVELS,
-        TRANSMIT_FLAGS, //
+use super::{
+    super::{
+        super::common::flags::{
+            COMPLETION_LEVELS,
+            TRANSMIT_FLAGS, //
+        },
+        sge::{
+            check_message,
+            SingleSge, //
+        },
+        wq::{
+            ReportPolicy,
+            ReservedSlot, //
+        },
     },
-    sge::{
-        check_message,
-        SingleSge, //
-    },
-    wq::{
-        ReportPolicy,
-        ReservedSlot, //
-    },
+    siw_quirk, //
 };
 use crate::{
     abi::fi_rma_iov,
@@ -221,7 +224,13 @@ impl Endpoint {
     fn post_checked(&self, operation: Operation<'_>, message: Message<'_>) -> Result {
         self.state.check_transmit()?;
         if let Operation::Rma(rma, remote) = operation {
-            if remote.len() != 1 || message.memory.count() > self.attrs.tx_iov_limit {
+            let is_cut = |range: &fi_rma_iov| {
+                rma == Rma::Read
+                    && self.attrs.is_iwarp
+                    && range.len > siw_quirk::max_read(self.pd.device(), range.addr)
+            };
+            let is_long = message.memory.count() > self.attrs.tx_iov_limit;
+            if is_long || !matches!(remote, [range] if !is_cut(range)) {
                 return call_cold(move || self.post_long_rma(rma, remote, &message));
             }
         }

@@ -17,6 +17,10 @@
 //! that TCP retransmits together with later data; a sufficient delay would slow down every
 //! connection.
 //!
+//! **Short reads.** `siw_try_1seg()` answers a read of up to [`SHORT_READ`] bytes that crosses the end
+//! of a page with wrong bytes. A read that begins so close to the end of a page ends there, and
+//! another one reads the rest.
+//!
 //! A kick is not an RDMA read of zero length: if the peer is transmitting, `siw_activate_tx()`
 //! leaves the scatter/gather entry of the previous work request in place, and
 //! `siw_qp_sq_proc_tx()` sends that entry's data as the read response.
@@ -35,9 +39,12 @@ use super::{
     },
 };
 use crate::prov::verbs::prelude::*;
-use kernel::time::{
-    Instant,
-    Monotonic, //
+use kernel::{
+    page::PAGE_SIZE,
+    time::{
+        Instant,
+        Monotonic, //
+    },
 };
 
 /// Time that the active side gets to read the MPA reply.
@@ -45,6 +52,18 @@ const ACCEPT_DELAY: Delta = Delta::from_millis(50);
 
 /// Interval between two checks that the endpoint is still connected.
 const POLL_SLICE: Delta = Delta::from_millis(5);
+
+/// Maximum number of bytes of a read that siw answers from its header buffer (`MAX_HDR_INLINE`).
+const SHORT_READ: usize = 32;
+
+/// Returns the maximum number of bytes of one read from the peer's memory at `addr`.
+pub(super) fn max_read(device: &Device, addr: u64) -> usize {
+    let in_page = PAGE_SIZE - addr as usize % PAGE_SIZE;
+    match device.is_siw && in_page < SHORT_READ {
+        true => in_page,
+        false => usize::MAX,
+    }
+}
 
 /// Limit of the kicks that one endpoint posts.
 const MAX_KICKS: u32 = 6;
