@@ -12,7 +12,7 @@ from .output import LabError
 
 PROGRAMS = (
     "ip rdma tc ibv_devinfo ibv_devices ib_send_lat ib_send_bw ib_write_lat rping"
-    " fi_info fi_pingpong"
+    " fi_info fi_pingpong mkfs.ext4 fsck.ext4"
 ).split()
 BUSYBOX = Path("/bin/busybox")
 LIBRARY = re.compile(r"(?:=>\s*)?(/\S+)\s+\(0x")

@@ -20,6 +20,7 @@ MAKEFILE_LINE = "obj-$(CONFIG_KOFI)\t\t\t+= kofi/\n"
 PARTS = (
     "rust",
     "samples/c",
+    "samples/nvme",
     "samples/rust",
     "tools/testing/bench",
     "tools/testing/consumers",

@@ -78,7 +78,7 @@ LANES = {
         Lane(
             name="plain",
             arch="x86_64",
-            fragments=("common", "qemu"),
+            fragments=("common", "qemu", "nvme"),
             image="arch/x86/boot/bzImage",
             target="bzImage",
             memory="2G",

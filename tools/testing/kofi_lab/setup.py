@@ -24,7 +24,7 @@ BUILD = (
     " python3 xz-utils zstd"
 ).split()
 GUEST = (
-    "busybox-static ibverbs-providers ibverbs-utils iproute2 libfabric-bin libfabric-dev"
+    "busybox-static e2fsprogs ibverbs-providers ibverbs-utils iproute2 libfabric-bin libfabric-dev"
     " perftest qemu-system-x86 rdma-core rdmacm-utils"
 ).split()
 # Packages that only the documentation needs, and those that only the soak needs.
