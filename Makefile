@@ -11,7 +11,7 @@ $(error python3 is not installed, which all targets need: apt-get install python
 endif
 
 .PHONY: modules modules_install clean install uninstall intree intree-undo
-.PHONY: setup kernels demo test soak next bench shell docs timings distclean help
+.PHONY: setup kernels demo nvme test soak next bench shell docs timings distclean help
 
 # All variables of the command line are passed on, as some are for the kernel's make.
 modules modules_install clean:
@@ -26,6 +26,9 @@ intree intree-undo:
 
 setup kernels demo next:
 	@$(LAB) $@
+
+nvme:
+	@$(LAB) soak nvme.rxe --lane plain
 
 test soak:
 	@$(LAB) $@ $(if $(T),'$(T)') $(addprefix --lane ,$(LANE)) $(if $(CHANGED),--changed)
@@ -50,6 +53,7 @@ help:
 	@echo 'make intree           place kOFI in the source tree KERNEL=<tree>; make intree-undo removes it'
 	@echo ''
 	@echo 'make demo             exchange messages between kernel modules, in a virtual machine'
+	@echo 'make nvme             use a disk of the kernel target through the NVMe host of samples/nvme'
 	@echo 'make test             run all tests; T=<part of a name> selects tests, LANE=uml|plain|proof|native a lane,'
 	@echo '                      KERNEL=7.2|7.3 the series of Linux, here and below'
 	@echo 'make test CHANGED=1   run the tests that the changes since the last commit affect; in a clean tree,'

@@ -33,6 +33,7 @@ man_pages = [
         ("guide", "kofi_guide", 7, "write a first consumer of the fabric interfaces in the kernel"),
         ("consumer", "kofi_consumer", 7, "wait, handle errors, size queues and shut down in a consumer"),
         ("glossary", "kofi_glossary", 7, "terms of kOFI beside those of the RDMA core and the kernel"),
+        ("nvme", "kofi_nvme", 7, "NVMe over Fabrics host of the samples, a block driver on kOFI"),
         ("verbs", "kofi_verbs", 7, "fabric interfaces for authors of code on ib_verbs and rdma_cm"),
         ("libfabric", "kofi_libfabric", 7, "differences from user-space libfabric"),
         ("kfabric", "kofi_kfabric", 7, "port code from kfabric's kfi_* names"),

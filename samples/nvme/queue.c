@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Queues of the controller: each is one connected endpoint with its completion queue. All share
+ * a domain, which is the device, and an event queue for their connections.
+ */
+
+#include <linux/slab.h>
+#include "nvme_kofi.h"
+
+/* Pages of the largest request; a device may have fewer. */
+#define MAX_PAGES	256
+/* Work requests of a request: registration, message, invalidation, and one that has no entry. */
+#define SENDS		4
+#define CONNECT_TIMEOUT	(10 * HZ)
+
+/* Closes the object of kOFI, which begins with its fid, to which *@where points, if any. */
+static void close_object(void *where)
+{
+	struct fid **fid = where;
+
+	if (*fid)
+		WARN_ON_ONCE(fi_close(*fid));
+	*fid = NULL;
+}
+
+/* Handles events of all connections of a controller. Process context. */
+static void connection_events(struct fid_eq *eq, void *context)
+{
+	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, U8_MAX);
+	struct nvme_kofi_ctrl *host = context;
+	struct nvme_kofi_queue *queue;
+	ssize_t n;
+	u32 event;
+
+	while ((n = fi_eq_read(eq, &event, entry, __struct_size(entry), 0)) != -FI_EAGAIN) {
+		struct fi_eq_err_entry error = {};
+
+		if (n == -FI_EAVAIL && fi_eq_readerr(eq, &error, 0) > 0) {
+			const struct nvme_rdma_cm_rej *reason = error.err_data;
+			bool given = error.err_data_size >= sizeof(*reason) && reason->sts;
+
+			queue = error.fid->context;
+			queue->status = -error.err;
+			dev_err(host->ctrl.device, "queue %u: connection failed: %s (%s)\n",
+				queue->qid, fi_strerror(error.err),
+				given ? nvme_rdma_cm_msg(le16_to_cpu(reason->sts)) : "no reason");
+		} else if (n > 0) {
+			queue = entry->fid->context;
+			queue->status = event == FI_CONNECTED ? 0 : -FI_ECONNRESET;
+		} else {
+			break;
+		}
+		complete(&queue->connected);
+		if (queue->status)
+			nvme_kofi_recover(host);
+	}
+}
+
+/*
+ * Opens the device by which the target is reached. The caller closes it also after an error.
+ * Process context.
+ */
+int nvme_kofi_open_device(struct nvme_kofi_ctrl *host)
+{
+	struct nvmf_ctrl_options *opts = host->ctrl.opts;
+	struct fi_eq_attr attr = { .eq_event_handler = connection_events };
+	struct fi_info *hints = fi_allocinfo();
+	const struct fi_kofi_nic_attr *nic;
+	int ret = -ENOMEM;
+
+	if (!hints)
+		return ret;
+	hints->caps = FI_MSG | FI_RMA;
+	hints->ep_attr->type = FI_EP_MSG;
+	hints->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+	hints->fabric_attr->prov_name = kstrdup("verbs", GFP_KERNEL);
+	if (hints->fabric_attr->prov_name)
+		ret = fi_getinfo(FI_VERSION(1, 17), opts->traddr, opts->trsvcid, 0, hints,
+				 &host->info);
+	fi_freeinfo(hints);
+	if (ret)
+		return ret;
+	nic = host->info->nic->prov_attr;
+	host->ctrl.numa_node = nic->numa_node;
+	host->vectors = nic->comp_vectors;
+	host->max_pages = min(MAX_PAGES, host->info->domain_attr->mr_iov_limit);
+	return fi_fabric(host->info->fabric_attr, &host->fabric, NULL) ?:
+	       fi_eq_open(host->fabric, &attr, &host->eq, host) ?:
+	       fi_domain(host->fabric, host->info, &host->domain, NULL);
+}
+
+void nvme_kofi_close_device(struct nvme_kofi_ctrl *host)
+{
+	close_object(&host->domain);
+	close_object(&host->eq);
+	close_object(&host->fabric);
+	fi_freeinfo(host->info);
+	host->info = NULL;
+}
+
+static int post_response(struct nvme_kofi_queue *queue, struct nvme_kofi_response *response)
+{
+	return fi_recv(queue->ep, response, sizeof(response->cqe), fi_mr_desc(queue->mr), 0,
+		       response);
+}
+
+/* Handles a response: its request ends, unless it still waits for other entries. */
+static void receive(struct nvme_kofi_queue *queue, const struct fi_cq_data_entry *entry)
+{
+	struct nvme_kofi_ctrl *host = queue->host;
+	struct nvme_kofi_response *response = entry->op_context;
+	struct nvme_completion cqe = response->cqe;
+	bool invalidated = entry->flags & FI_REMOTE_INVALIDATE;
+	struct nvme_kofi_request *req;
+	struct request *rq;
+
+	if (entry->len < sizeof(cqe))
+		goto invalid;
+	if (post_response(queue, response))
+		nvme_kofi_recover(host);
+	if (nvme_is_aen_req(queue->qid, cqe.command_id)) {
+		nvme_complete_async_event(&host->ctrl, cqe.status, &cqe.result);
+		return;
+	}
+	rq = nvme_find_rq(queue->qid ? host->tag_set.tags[queue->qid - 1] :
+				       host->admin_tag_set.tags[0], cqe.command_id);
+	req = rq ? blk_mq_rq_to_pdu(rq) : NULL;
+	/* A target must answer once, and end its access to the data of this request only. */
+	if (!req || req->done & REQ_ANSWERED ||
+	    (invalidated && (!req->mr || entry->data != fi_mr_key(req->mr))) ||
+	    (req->mr && fi_close(&req->mr->fid)))
+		goto invalid;
+	WRITE_ONCE(req->mr, NULL);
+	req->status = cqe.status;
+	req->result = cqe.result;
+	/* Without remote invalidation the end of the access has an entry of its own. */
+	nvme_kofi_finish(req, REQ_ANSWERED | (invalidated ? REQ_RELEASED : 0));
+	return;
+
+invalid:
+	dev_err_ratelimited(host->ctrl.device, "queue %u: invalid response\n", queue->qid);
+	nvme_kofi_recover(host);
+}
+
+/* Handles completions of a queue. Soft interrupt; one call at a time. */
+static void completions(struct fid_cq *cq, void *context)
+{
+	struct nvme_kofi_queue *queue = context;
+	struct fi_cq_data_entry entries[8], *entry;
+	ssize_t n;
+
+	do {
+		struct fi_cq_err_entry error = {};
+
+		n = fi_cq_read(cq, entries, ARRAY_SIZE(entries));
+		/* The request of a failed operation is ended by the recovery. */
+		if (n == -FI_EAVAIL && fi_cq_readerr(cq, &error, 0) == 1)
+			nvme_kofi_recover(queue->host);
+		rcu_read_lock();
+		for (entry = entries; entry < entries + n && !READ_ONCE(queue->stopped); entry++)
+			if (entry->flags & FI_RECV)
+				receive(queue, entry);
+			else if (entry->op_context)
+				nvme_kofi_finish(entry->op_context, entry->flags & FI_REGION ?
+						 REQ_RELEASED : REQ_SENT);
+		rcu_read_unlock();
+	} while (n > 0 || n == -FI_EAVAIL);
+}
+
+static int set_option(struct nvme_kofi_queue *queue, int name, size_t value)
+{
+	return fi_setopt(&queue->ep->fid, FI_OPT_ENDPOINT, name, &value, sizeof(value));
+}
+
+/* Opens an endpoint that can register the data of @depth requests, and its completion queue. */
+static int open_ep(struct nvme_kofi_queue *queue, u16 depth)
+{
+	struct nvme_kofi_ctrl *host = queue->host;
+	struct fi_cq_attr attr = {
+		.size = (SENDS + 1) * depth,
+		.flags = FI_CB_CTX_SOFTIRQ | FI_AFFINITY,
+		.format = FI_CQ_FORMAT_DATA,
+		.signaling_vector = (max(queue->qid, 1) - 1) % host->vectors,
+		.cq_event_handler = completions,
+	};
+
+	host->info->tx_attr->size = SENDS * depth;
+	host->info->rx_attr->size = depth;
+	return fi_cq_open(host->domain, &attr, &queue->cq, queue) ?:
+	       fi_endpoint(host->domain, host->info, &queue->ep, queue) ?:
+	       fi_ep_bind(queue->ep, &host->eq->fid, 0) ?:
+	       fi_ep_bind(queue->ep, &queue->cq->fid, FI_TRANSMIT | FI_RECV) ?:
+	       set_option(queue, FI_OPT_KOFI_CM_DATA_RAW, 1) ?:
+	       set_option(queue, FI_OPT_KOFI_MR_POOL, depth) ?:
+	       set_option(queue, FI_OPT_KOFI_MR_PAGES, host->max_pages) ?:
+	       fi_enable(queue->ep);
+}
+
+/* Registers and posts the receive buffers: one for each command that the controller can have. */
+static int post_responses(struct nvme_kofi_queue *queue, u16 depth)
+{
+	int ret;
+
+	queue->responses = kzalloc_objs(*queue->responses, depth);
+	if (!queue->responses)
+		return -ENOMEM;
+	ret = fi_mr_reg(queue->host->domain, queue->responses, depth * sizeof(*queue->responses),
+			FI_RECV, 0, 0, 0, &queue->mr, NULL);
+	for (u16 i = 0; i < depth && !ret; i++)
+		ret = post_response(queue, &queue->responses[i]);
+	return ret;
+}
+
+static int connect_queue(struct nvme_kofi_queue *queue, u16 depth)
+{
+	struct nvme_rdma_cm_req data = {
+		.recfmt = cpu_to_le16(NVME_RDMA_CM_FMT_1_0),
+		.qid = cpu_to_le16(queue->qid),
+		.hrqsize = cpu_to_le16(depth),
+		.hsqsize = cpu_to_le16(depth - 1),
+		.cntlid = cpu_to_le16(queue->qid ? queue->host->ctrl.cntlid : 0),
+	};
+	int ret;
+
+	ret = fi_connect(queue->ep, NULL, &data, sizeof(data));
+	if (!ret && !wait_for_completion_timeout(&queue->connected, CONNECT_TIMEOUT))
+		ret = -ETIMEDOUT;
+	return ret ?: queue->status;
+}
+
+/*
+ * Connects a queue for @depth commands. Afterwards nvme-core's connect command can be sent.
+ * The caller closes the queue also after an error. Process context.
+ */
+int nvme_kofi_open_queue(struct nvme_kofi_queue *queue, u16 depth)
+{
+	queue->stopped = false;
+	init_completion(&queue->connected);
+	return open_ep(queue, depth) ?: post_responses(queue, depth) ?: connect_queue(queue, depth);
+}
+
+/*
+ * Disconnects a queue. When the call returns, the completion handler does not use the endpoint or
+ * a request, and the target has no access to data through this connection. Process context.
+ */
+void nvme_kofi_stop_queue(struct nvme_kofi_queue *queue)
+{
+	struct nvme_ctrl *ctrl = &queue->host->ctrl;
+	struct blk_mq_tag_set *set = queue->qid ? ctrl->tagset : ctrl->admin_tagset;
+
+	guard(mutex)(&queue->lock);
+	WRITE_ONCE(queue->live, false);
+	if (!queue->ep)
+		return;
+	fi_shutdown(queue->ep, 0);
+	WRITE_ONCE(queue->stopped, true);
+	synchronize_rcu();
+	if (set)
+		blk_mq_tagset_busy_iter(set, nvme_kofi_release, queue);
+}
+
+/* Closes a queue to which no request is being submitted. Process context. */
+void nvme_kofi_close_queue(struct nvme_kofi_queue *queue)
+{
+	nvme_kofi_stop_queue(queue);
+	guard(mutex)(&queue->lock);
+	close_object(&queue->ep);
+	close_object(&queue->cq);
+	close_object(&queue->mr);
+	kfree(queue->responses);
+	queue->responses = NULL;
+}
