@@ -144,8 +144,13 @@ impl Drop for CmId {
         }
         // SAFETY: By the invariant the id is valid.
         let context = unsafe { (*self.raw.as_ptr()).context };
-        // SAFETY: By the invariant the id is valid, and this task is not in its handler. When this
-        // returns, no handler runs, and none will.
+        // SAFETY: By the invariant the id is valid, and this task is not in its handler.
+        let dev_addr = unsafe { &raw mut (*self.raw.as_ptr()).route.addr.dev_addr };
+        // rdma_destroy_id() waits until addr_handler() has unlocked the mutex of the id, but not until it
+        // has returned from mutex_unlock(), which may still access the mutex. This call waits for that.
+        // SAFETY: As above.
+        unsafe { bindings::rdma_addr_cancel(dev_addr) };
+        // SAFETY: As above. When this returns, no handler runs, and none will.
         unsafe { bindings::rdma_destroy_id(self.raw.as_ptr()) };
         // SAFETY: The context came from `into_foreign`, and no pointer to it is left.
         drop(unsafe { OwnedContext::from_foreign(context) });
