@@ -76,7 +76,8 @@ static void handle(struct hd_queue *queue)
 	}
 	if (ret != -FI_EAGAIN && !READ_ONCE(pingpong->over))
 		end_run(pingpong, ret);
-	if (calls_of(pingpong) >= pingpong->wanted_calls)
+	/* After the end, the other queue may be closed and freed. */
+	if (!READ_ONCE(pingpong->over) && calls_of(pingpong) >= pingpong->wanted_calls)
 		end_run(pingpong, 0);
 }
 
