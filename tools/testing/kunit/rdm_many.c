@@ -297,12 +297,13 @@ static void rdm_06_deferred_packets_of_many_peers_arrive(struct kunit *test)
 		.sharers = 1,
 		.cq_size = SENDERS * MESSAGES,
 	};
-	struct many *m = open_many(test, &attr);
 	struct numbered *messages = array_of(test, SENDERS * MESSAGES, sizeof(*messages));
 	u32 *sent = array_of(test, SENDERS, sizeof(*sent));
 	u32 *done = array_of(test, SENDERS, sizeof(*done));
 	u32 *got = array_of(test, SENDERS, sizeof(*got));
 	u8 *body = tr_vbuffer(test, BODY), *in = tr_vbuffer(test, BODY + sizeof(*messages));
+	/* Opened last, and so closed before the buffers are freed if the test fails. */
+	struct many *m = open_many(test, &attr);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct numbered *message = (void *)in;
 	u32 fewest_sent = 0, fewest_done = 0, received = 0;
