@@ -215,8 +215,9 @@ static void poll_in_a_handler(struct kunit *test, bool hard)
 {
 	int *listed = (void *)tr_buffer(test, sizeof(*listed));
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
-	struct hd_queue *queue = hd_open(test, fx, hard, poll_in_handler, listed);
+	/* The handler may run until the queue is closed, so the set is closed after it. */
 	struct fid_poll *set = st_poll_open(test, fx->domain);
+	struct hd_queue *queue = hd_open(test, fx, hard, poll_in_handler, listed);
 	struct fid_ep *ep[2];
 
 	queue->cq->fid.context = queue->cq;
@@ -235,7 +236,7 @@ static void poll_in_a_handler(struct kunit *test, bool hard)
 		ST_EXPECT_READY(test, set, NULL);
 	}
 	hd_check(test, queue);
-	/* The queue is closed before the set, so it leaves the set here. */
+	/* A member of a set cannot be closed. */
 	st_del(test, set, &queue->cq->fid);
 }
 
