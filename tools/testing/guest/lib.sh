@@ -3,7 +3,7 @@
 # not_ok is a test in addition. A scenario prints KTAP, which init.sh combines to one document for the guest; other
 # lines become diagnostic lines.
 #
-# $LANE is uml, plain, proof or native; $TIMEOUT_FACTOR multiplies time limits: 1 on the plain lane.
+# $LANE is uml, smp, plain, proof or native; $TIMEOUT_FACTOR multiplies time limits: 1 on the plain lane.
 
 # Busybox would run its own applets with these names, which have fewer functions.
 ip() { /sbin/ip "$@"; }

@@ -59,7 +59,7 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("--ko", type=Path, action="append", default=[], help="path of one more module")
     command.add_argument("--module", type=Path, action="append", default=[], help=MODULE_HELP)
     command.add_argument("--no-build", action="store_true", help="build nothing: load only --ko modules")
-    command.add_argument("--cpus", type=int, default=2)
+    command.add_argument("--cpus", type=int, default=0, help="CPUs of the guest, those of the lane by default")
     command.add_argument("--append", default="", help="more parameters for the kernel's command line")
     command.add_argument("--quiet", action="store_true", help="write the console to the log only")
     command = verb("module", do_module, "build a folder of out-of-tree modules against kOFI")

@@ -42,11 +42,11 @@ def command(
     verbosity = "quiet" if shell else "loglevel=4"
     parameters = f"{COMMON} {verbosity} {kernel.lane.parameters} {extra}".strip()
     if kernel.lane.is_uml:
-        return uml(kernel, payload, parameters)
+        return uml(kernel, payload, parameters, cpus)
     return qemu(kernel, payload, parameters, shell, cpus, counting)
 
 
-def uml(kernel: Kernel, payload: Path, parameters: str) -> list[str]:
+def uml(kernel: Kernel, payload: Path, parameters: str, cpus: int) -> list[str]:
     """Returns the command of user-mode Linux, with the machine's own root file system, read-only."""
     init = payload / "init"
     init.write_text(UML_INIT.format(payload))
@@ -54,7 +54,9 @@ def uml(kernel: Kernel, payload: Path, parameters: str) -> list[str]:
     socket = [f"uml_dir={payload}/", f"umid={payload.name}"]
     root = ["root=/dev/root", "rootfstype=hostfs", "rootflags=/", "ro", f"init={init}"]
     console = ["con0=fd:0,fd:1", "con=null"]
-    rest = [UML_WATCHDOG, *parameters.split()]
+    # By default one thread traces all processes, and user-mode Linux refuses to have several CPUs.
+    smp = ["seccomp=on", f"ncpus={cpus}"] if cpus > 1 else []
+    rest = [*smp, UML_WATCHDOG, *parameters.split()]
     return [str(kernel.image), f"mem={kernel.lane.memory}", *socket, *root, *console, *rest]
 
 

@@ -64,7 +64,7 @@ def of(lane: Lane, tree: Path) -> Kernel:
     """
     flags = [*lane.kernel_flags, *([header(lane).read_text()] if lane.kernel_header else [])]
     key = digest(fragments(lane, tree), toolchain.versions(), *flags)
-    return Kernel(lane, tree, BUILDS / f"{release(tree)}-{lane.name}-{key}")
+    return Kernel(lane, tree, BUILDS / f"{release(tree)}-{lane.kernel_name}-{key}")
 
 
 def release(tree: Path) -> str:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Defines the lanes: the test kernels, and how each is configured, built and booted."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .output import LabError
 
@@ -11,6 +11,7 @@ class Lane:
     """A kernel configuration and the guests that run it."""
 
     name: str
+    kernel_name: str  # begins the name of the kernel's build folder; lanes with the same kernel share it
     arch: str
     fragments: tuple[str, ...]
     image: str
@@ -21,6 +22,7 @@ class Lane:
     kernel_flags: tuple[str, ...] = ()  # arguments of make for the kernel
     kernel_header: str = ""  # a file in configs/ that is copied into the kernel's build folder
     parameters: str = ""  # kernel parameters
+    cpus: int = 2  # of each guest
     guests: int = 1  # guests that run at the same time, each with a part of the scenarios
 
     @property
@@ -41,32 +43,41 @@ UML_FLAGS = (
 # default, and it warns. kasan_multi_shot: KASAN otherwise reports nothing after a known fault of the kernel.
 PROOF_PARAMETERS = "slab_debug=Z stack_depot_max_pools=65536 kasan_multi_shot"
 
+# One CPU: with two, each local_irq_disable() is a system call, and each RCU grace period takes scheduler ticks.
+UML = Lane(
+    name="uml",
+    kernel_name="uml",
+    arch="um",
+    fragments=("common", "uml", "uml-smp", "proof", "uml-proof"),
+    image="linux",
+    target="linux",
+    memory="2G",
+    timeout_factor=4,
+    cpus=1,
+    guests=3,
+    module_flags=UML_FLAGS,
+    kernel_flags=(
+        # UML's code model puts variables into .lbss, which UML's linker script does not name: kmemleak would not scan
+        # it for references.
+        "KCFLAGS=-mlarge-data-threshold=4294967295 -Wno-unused-command-line-argument -Wno-null-pointer-arithmetic",
+        "CFLAGS_stacktrace.o=-include uml-stacktrace.h",
+        # stub_signal_restorer() calls rt_sigreturn(), which needs the stack pointer of its entry: with a frame pointer,
+        # the first process dies. The other flags are those of the kernel for this file, which this argument replaces.
+        "CFLAGS_stub.o=-fno-PIC -fno-stack-protector -fomit-frame-pointer",
+    ),
+    kernel_header="uml-stacktrace.h",
+    parameters=PROOF_PARAMETERS,
+)
+
 # In the order in which they start: the lane with the longest run is the first.
 LANES = {
     lane.name: lane
     for lane in (
-        Lane(
-            name="uml",
-            arch="um",
-            fragments=("common", "uml", "proof", "uml-proof"),
-            image="linux",
-            target="linux",
-            memory="2G",
-            timeout_factor=4,
-            guests=3,
-            module_flags=UML_FLAGS,
-            # UML's code model puts variables into .lbss, which UML's linker script does not name: kmemleak would
-            # not scan it for references.
-            kernel_flags=(
-                "KCFLAGS=-mlarge-data-threshold=4294967295 -Wno-unused-command-line-argument"
-                " -Wno-null-pointer-arithmetic",
-                "CFLAGS_stacktrace.o=-include uml-stacktrace.h",
-            ),
-            kernel_header="uml-stacktrace.h",
-            parameters=PROOF_PARAMETERS,
-        ),
+        UML,
+        replace(UML, name="smp", cpus=2, guests=1),
         Lane(
             name="proof",
+            kernel_name="proof",
             arch="x86_64",
             fragments=("common", "qemu", "proof"),
             image="arch/x86/boot/bzImage",
@@ -77,6 +88,7 @@ LANES = {
         ),
         Lane(
             name="plain",
+            kernel_name="plain",
             arch="x86_64",
             fragments=("common", "qemu", "nvme"),
             image="arch/x86/boot/bzImage",
@@ -86,12 +98,14 @@ LANES = {
         ),
         Lane(
             name="native",
+            kernel_name="native",
             arch="um",
             fragments=("common", "uml"),
             image="linux",
             target="linux",
             memory="1G",
             timeout_factor=1,
+            cpus=1,
             guests=2,
             module_flags=UML_FLAGS,
         ),

@@ -31,7 +31,7 @@ class Session:
     modules: list[Path]
     results: Results
     environment: dict[str, str] = field(default_factory=dict)
-    cpus: int = 2
+    cpus: int = 0  # of each guest; 0 means those of the lane
     counting: bool = False  # whether the clock of the virtual machine counts instructions
     parameters: str = ""  # more kernel parameters
     echo: bool = False  # whether the console is also printed
@@ -91,7 +91,7 @@ class Session:
         log = LOGS / f"console-{payload.name}.log"
         self.logs.append(log)
         console = Console(lane.name, self.results, plan.allowances())
-        command = guest.command(self.kernel, payload, False, self.cpus, self.parameters, self.counting)
+        command = guest.command(self.kernel, payload, False, self.cpus or lane.cpus, self.parameters, self.counting)
         with guest.Guest(command, log) as running:
             ended = self._watch(running, console, scenarios)
         self._report_console(console, log, again)
@@ -168,7 +168,7 @@ class Session:
     def shell(self) -> int:
         """Boots an interactive guest on this terminal. Returns its exit status."""
         payload = self._payload([], shell=True)
-        command = guest.command(self.kernel, payload, True, self.cpus, self.parameters)
+        command = guest.command(self.kernel, payload, True, self.cpus or self.kernel.lane.cpus, self.parameters)
         try:
             return os.spawnvp(os.P_WAIT, command[0], command)
         finally:

@@ -35,7 +35,7 @@ def test(pattern: str, lanes: list[str]) -> int:
         chosen = plan.select("test", lane, "" if suites else pattern)
         return [scenario for scenario in chosen if scenario.suites or not suites]
 
-    checks = (pattern,) if "proof" in lanes and not suites else ()
+    checks = (pattern,) if "plain" in lanes and not suites else ()
     return run(Choice("test", scenarios, f"*{pattern}*" if suites else "", checks), lanes)
 
 
@@ -63,7 +63,7 @@ def run(choice: Choice, lanes: list[str]) -> int:
 
     def run_checks(wait_for_builds: Callable[[], None]) -> None:
         if choice.checks:
-            target = kernel.ensure(lane("proof"))
+            target = kernel.ensure(lane("plain"))
             static.run_reading(target, results, choice.checks)
             wait_for_builds()
             static.run_compiling(target, results, choice.checks)

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
 # nomemory.sh DEVICE: allocations of kofi.ko fail in rdma_cm's workers and, one in twenty, in the threads that send
-# and receive datagrams. require-start and require-end restrict failures to call stacks with an address of a module on
-# x86-64; rxe is built in.
+# and receive datagrams. require-start and require-end restrict failures to call stacks with an address of kofi.ko.
 
 # fail_allocations: makes allocations fail during traffic until twenty have failed.
 fail_allocations() {
@@ -25,10 +24,11 @@ require_modules kofi_kunit
 knobs=/sys/kernel/debug/failslab
 [ -e $knobs/require-start ] || skip "the kernel has no CONFIG_FAULT_INJECTION_STACKTRACE_FILTER"
 device_up "$1" || fail "$1 does not come up"
-echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose &&
-	echo 0xffffffffa0000000 >$knobs/require-start &&
-	echo 0xffffffffff000000 >$knobs/require-end || fail "fault injection cannot be enabled"
 load kofi_kunit addr="$ADDRESS" fail_workers=1 fail_traffic=1 || fail "kofi_kunit.ko does not load"
+# shellcheck disable=SC2046 # the size and the address of kofi.ko
+set -- $(awk '$1 == "kofi" { print $2, $6 }' /proc/modules)
+echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose && echo "$2" >$knobs/require-start &&
+	printf '0x%x\n' $(($2 + $1)) >$knobs/require-end || fail "fault injection cannot be enabled"
 run_suites kofi_nomemory
 if is_selected kofi_nomemory_rdm; then
 	check allocation_failures_under_rdm_traffic fail_allocations
