@@ -22,7 +22,7 @@ class Lane:
     kernel_flags: tuple[str, ...] = ()  # arguments of make for the kernel
     kernel_header: str = ""  # a file in configs/ that is copied into the kernel's build folder
     parameters: str = ""  # kernel parameters
-    cpus: int = 2  # of each guest
+    cpus: int = 2  # the number that each guest has
     guests: int = 1  # guests that run at the same time, each with a part of the scenarios
 
     @property

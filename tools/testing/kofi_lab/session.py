@@ -31,7 +31,7 @@ class Session:
     modules: list[Path]
     results: Results
     environment: dict[str, str] = field(default_factory=dict)
-    cpus: int = 0  # of each guest; 0 means those of the lane
+    cpus: int = 0  # the number that each guest has; 0 means as many as the lane has
     counting: bool = False  # whether the clock of the virtual machine counts instructions
     parameters: str = ""  # more kernel parameters
     echo: bool = False  # whether the console is also printed

@@ -164,7 +164,7 @@ struct refused {
 	ssize_t ret[5];
 };
 
-/* Makes calls that may sleep, each of which must be refused. */
+/* Makes calls that may sleep, each of which must be refused, in the first call of the handler. */
 static void make_blocking_calls(struct hd_queue *queue)
 {
 	struct refused *refused = queue->data;
@@ -172,6 +172,9 @@ static void make_blocking_calls(struct hd_queue *queue)
 	struct fi_cq_attr attr = {};
 	struct fid_cq *cq;
 
+	/* The endpoint is closed before the queue. */
+	if (atomic_read(&queue->calls) > 1)
+		return;
 	refused->ret[0] = fi_cq_sread(queue->cq, &entry, 1, NULL, -1);
 	refused->ret[1] = fi_close(&queue->cq->fid);
 	refused->ret[2] = fi_close(&queue->ep->fid);
@@ -277,13 +280,15 @@ static void cq_19_a_handler_cannot_close_its_queue(struct kunit *test)
 	hd_check(test, queue);
 }
 
-/* Closes the endpoint and the queue of another handler. */
+/* Closes the endpoint and the queue of another handler, in the first call of this one. */
 static void close_other_queue(struct hd_queue *queue)
 {
 	struct hd_queue *other = queue->data;
-	int ret = fi_close(&other->ep->fid);
+	int ret;
 
-	ret = ret ?: fi_close(&other->cq->fid);
+	if (atomic_read(&queue->calls) > 1)
+		return;
+	ret = fi_close(&other->ep->fid) ?: fi_close(&other->cq->fid);
 	WRITE_ONCE(other->closed, true);
 	queue->data = ERR_PTR(ret);
 }

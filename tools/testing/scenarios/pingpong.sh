@@ -40,22 +40,23 @@ connect() {
 	wait_for_both $! $server
 }
 
+# Each check has a port of its own: over siw, a closed connection may still use the port of its listener.
 device_up "$1" || fail "$1 does not come up"
 COUNT=$2
 load kofi_pingpong addr="$ADDRESS" || fail "kofi_pingpong.ko does not load"
 check rdm_07_fi_pingpong_client_exchanges_messages serve 7480 msg
 check rdm_07_fi_pingpong_server_exchanges_messages connect 7481 msg
-check rdm_07_fi_pingpong_client_exchanges_tagged_messages serve 7480 tagged
-check rdm_07_fi_pingpong_server_exchanges_tagged_messages connect 7481 tagged
-check rdm_07_fi_pingpong_client_exchanges_empty_messages serve 7480 msg 0
-check rdm_07_fi_pingpong_server_exchanges_empty_messages connect 7481 msg 0
+check rdm_07_fi_pingpong_client_exchanges_tagged_messages serve 7482 tagged
+check rdm_07_fi_pingpong_server_exchanges_tagged_messages connect 7483 tagged
+check rdm_07_fi_pingpong_client_exchanges_empty_messages serve 7484 msg 0
+check rdm_07_fi_pingpong_server_exchanges_empty_messages connect 7485 msg 0
 # The size is one byte larger than the data of a packet.
-check rdm_07_fi_pingpong_client_exchanges_segmented_messages serve 7480 msg 16385
-check rdm_07_fi_pingpong_server_exchanges_segmented_messages connect 7481 msg 16385
+check rdm_07_fi_pingpong_client_exchanges_segmented_messages serve 7486 msg 16385
+check rdm_07_fi_pingpong_server_exchanges_segmented_messages connect 7487 msg 16385
 # Endpoints with a shared receive context grant no credits; the RNR retries of the device replace them.
 if [ "$1" = rxe ]; then
 	export FI_OFI_RXM_USE_SRX=1
-	check rdm_07_fi_pingpong_client_works_without_credits serve 7480 msg
-	check rdm_07_fi_pingpong_server_works_without_credits connect 7481 msg
+	check rdm_07_fi_pingpong_client_works_without_credits serve 7488 msg
+	check rdm_07_fi_pingpong_server_works_without_credits connect 7489 msg
 fi
 unload kofi_pingpong kofi || fail "the modules do not unload"
