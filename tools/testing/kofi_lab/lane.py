@@ -43,7 +43,7 @@ UML_FLAGS = (
 # default, and it warns. kasan_multi_shot: KASAN otherwise reports nothing after a known fault of the kernel.
 PROOF_PARAMETERS = "slab_debug=Z stack_depot_max_pools=65536 kasan_multi_shot"
 
-# One CPU: with two, each local_irq_disable() is a system call, and each RCU grace period takes scheduler ticks.
+# The lane has one CPU: with two, each local_irq_disable() is a system call, and each RCU grace period takes ticks.
 UML = Lane(
     name="uml",
     kernel_name="uml",

@@ -40,10 +40,10 @@ connect() {
 	wait_for_both $! $server
 }
 
-# Each check has a port of its own: over siw, a closed connection may still use the port of its listener.
 device_up "$1" || fail "$1 does not come up"
 COUNT=$2
 load kofi_pingpong addr="$ADDRESS" || fail "kofi_pingpong.ko does not load"
+# Each check has a port of its own: over siw, a closed connection may still use the port of its listener.
 check rdm_07_fi_pingpong_client_exchanges_messages serve 7480 msg
 check rdm_07_fi_pingpong_server_exchanges_messages connect 7481 msg
 check rdm_07_fi_pingpong_client_exchanges_tagged_messages serve 7482 tagged
