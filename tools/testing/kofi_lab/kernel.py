@@ -62,7 +62,7 @@ def of(lane: Lane, tree: Path) -> Kernel:
 
     The name of its build folder has a digest of the configuration, the flags and the compilers' versions.
     """
-    flags = [*lane.kernel_flags, *([header(lane).read_text()] if lane.kernel_header else [])]
+    flags = [*lane.kernel_flags, *(path.read_text() for path in headers(lane))]
     key = digest(fragments(lane, tree), toolchain.versions(), *flags)
     return Kernel(lane, tree, BUILDS / f"{release(tree)}-{lane.kernel_name}-{key}")
 
@@ -77,9 +77,9 @@ def fragments(lane: Lane, tree: Path) -> tuple[str, ...]:
     return (*lane.fragments, *series.fragments(release(tree)))
 
 
-def header(lane: Lane) -> Path:
-    """Returns the path of the extra header of a lane's kernel."""
-    return CONFIGS / lane.kernel_header
+def headers(lane: Lane) -> list[Path]:
+    """Returns the paths of the extra headers of a lane's kernel."""
+    return [CONFIGS / name for name in lane.kernel_headers]
 
 
 def fragment(name: str) -> Path:
@@ -126,8 +126,8 @@ def build_lock() -> Iterator[None]:
 def configure(kernel: Kernel) -> list[str]:
     """Writes .config with the kernel's merge_config.sh. Returns its warnings about symbols that Kconfig dropped."""
     kernel.build.mkdir(parents=True, exist_ok=True)
-    if kernel.lane.kernel_header:
-        shutil.copy(header(kernel.lane), kernel.build)
+    for path in headers(kernel.lane):
+        shutil.copy(path, kernel.build)
     paths = [str(fragment(name)) for name in fragments(kernel.lane, kernel.source)]
     options = ["-n", "-Q", "-O", str(kernel.build)]
     # The script calls make without arguments: MAKEFLAGS passes the variables.

@@ -20,7 +20,7 @@ class Lane:
     timeout_factor: int  # multiplies the time limits of scenarios, which are those of the plain lane
     module_flags: tuple[str, ...] = ()  # arguments of make for modules
     kernel_flags: tuple[str, ...] = ()  # arguments of make for the kernel
-    kernel_header: str = ""  # a file in configs/ that is copied into the kernel's build folder
+    kernel_headers: tuple[str, ...] = ()  # files in configs/ that are copied into the kernel's build folder
     parameters: str = ""  # kernel parameters
     cpus: int = 2  # the number that each guest has
     guests: int = 1  # guests that run at the same time, each with a part of the scenarios
@@ -61,11 +61,12 @@ UML = Lane(
         # it for references.
         "KCFLAGS=-mlarge-data-threshold=4294967295 -Wno-unused-command-line-argument -Wno-null-pointer-arithmetic",
         "CFLAGS_stacktrace.o=-include uml-stacktrace.h",
+        "CFLAGS_signal.o=-include uml-signal.h",
         # stub_signal_restorer() calls rt_sigreturn(), which needs the stack pointer of its entry: with a frame pointer,
         # the first process dies. The other flags are those of the kernel for this file, which this argument replaces.
         "CFLAGS_stub.o=-fno-PIC -fno-stack-protector -fomit-frame-pointer",
     ),
-    kernel_header="uml-stacktrace.h",
+    kernel_headers=("uml-stacktrace.h", "uml-signal.h"),
     parameters=PROOF_PARAMETERS,
 )
 
