@@ -169,8 +169,9 @@ typedef struct fid *fid_t;
  * FI_BVEC		fi_sendmsg(), fi_recvmsg(), fi_writemsg(), fi_readmsg():
  *			the vector is an array of struct bio_vec
  * FI_SGL		same calls: the vector is a struct scatterlist
- * FI_TAGGED_RMA	capability: RMA names the peer's memory by the tag of a tagged
- *			receive. No provider has it
+ * FI_TAGGED_RMA	capability of datagram endpoints, granted on request: with
+ *			FI_TAGGED, fi_writemsg() and fi_readmsg() access the memory of
+ *			the peer's tagged receive whose tag is the key
  */
 #define FI_CB_CTX_INTR		(1ULL << 7)
 #define FI_REMOTE_SIGNAL	(1ULL << 14)

@@ -156,7 +156,7 @@ static inline ssize_t fi_readv(struct fid_ep *ep, const struct kvec *iov,
  * @ep: the endpoint
  * @msg: the operation
  * @flags: replace the default flags: FI_COMPLETION, FI_MORE, FI_FENCE, FI_BVEC,
- *	FI_SGL
+ *	FI_SGL, FI_TAGGED (rdm)
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Remote memory".
@@ -215,7 +215,7 @@ static inline ssize_t fi_writev(struct fid_ep *ep, const struct kvec *iov,
  * fi_writemsg() - write to a peer's memory, with flags
  * @ep: the endpoint
  * @msg: the operation
- * @flags: as for fi_sendmsg()
+ * @flags: as for fi_sendmsg(), and FI_TAGGED (rdm)
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Remote memory".

@@ -131,10 +131,10 @@ pub const CORE_CAPS: u64 = FI_AV_USER_ID | FI_SHARED_AV | FI_PEER;
 /// Scopes of communication: both are granted unless only one is requested.
 const COMM_SCOPES: u64 = FI_LOCAL_COMM | FI_REMOTE_COMM;
 
-/// Secondary capabilities that are granted only on request: FI_SOURCE_ERR reports messages from unknown
-/// sources as errors, FI_COLLECTIVE doubles the receives of an endpoint, and with FI_REMOTE_SIGNAL readers
-/// sleep through other messages.
-const ON_REQUEST: u64 = FI_SOURCE_ERR | FI_COLLECTIVE | FI_REMOTE_SIGNAL;
+/// Capabilities that are granted only if the hints name them: FI_SOURCE_ERR reports messages from unknown sources as
+/// errors, FI_COLLECTIVE doubles the receives of an endpoint, with FI_REMOTE_SIGNAL readers sleep through other
+/// messages, and with FI_TAGGED_RMA peers may read the memory of tagged receives.
+const ON_REQUEST: u64 = FI_SOURCE_ERR | FI_COLLECTIVE | FI_REMOTE_SIGNAL | FI_TAGGED_RMA;
 
 /// Secondary capability with a cost per message: granted if the hints name it, FI_SOURCE_ERR, or no
 /// capabilities at all.
@@ -399,7 +399,7 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
     if asked & !offered != 0 {
         return None;
     }
-    let asked_or_all = |bits: u64| or_default(asked & bits, offered & bits);
+    let asked_or_all = |bits: u64| or_default(asked & bits, offered & bits & !ON_REQUEST);
     let (modifiers, primary) = (asked_or_all(DIRECTIONS), asked_or_all(PRIMARY));
     let implied = match asked & FI_SOURCE_ERR {
         0 => 0,

@@ -37,7 +37,7 @@ impl Access {
     pub(crate) const REMOTE_READ: Self = Self(flags::FI_REMOTE_READ);
 
     /// Peers may write.
-    pub(super) const REMOTE_WRITE: Self = Self(flags::FI_REMOTE_WRITE);
+    pub(crate) const REMOTE_WRITE: Self = Self(flags::FI_REMOTE_WRITE);
 
     /// Peers may read and write.
     pub(super) const REMOTE: Self = Self(flags::FI_REMOTE_READ | flags::FI_REMOTE_WRITE);

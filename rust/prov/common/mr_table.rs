@@ -13,7 +13,8 @@ use crate::{
         FI_ATOMIC,
         FI_REMOTE_READ,
         FI_REMOTE_WRITE,
-        FI_RMA, //
+        FI_RMA,
+        FI_TAGGED_RMA, //
     },
     fi::{
         atomic::Datatype,
@@ -85,6 +86,16 @@ impl EpRights {
     /// -FI_EACCES if the endpoint does not offer it.
     pub(crate) fn check_rma(self, access: AccessKind) -> Result {
         self.check(FI_RMA, access)
+    }
+
+    /// Returns whether the endpoint has FI_TAGGED_RMA.
+    pub(crate) fn has_tagged_rma(self) -> bool {
+        self.0 & FI_TAGGED_RMA != 0
+    }
+
+    /// Checks whether a peer may read or write the memory of tagged receives. Errors as for [`Self::check_rma`].
+    pub(crate) fn check_tagged(self, access: AccessKind) -> Result {
+        self.check(FI_TAGGED_RMA, access)
     }
 
     /// Checks whether a peer may run an atomic operation. Errors as for [`Self::check_rma`].

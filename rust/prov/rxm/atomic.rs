@@ -177,25 +177,20 @@ impl EpState {
         };
         let is_last = matches!(done, Err(Errno::EACCES));
         packet.write_any(0, &request.resp_hdr(status), len);
-        packet.state = BufState::AtomicResp;
         let (peer_idx, conn_gen) = (packet.peer_idx, packet.conn_gen);
+        let number = packet.number();
+        self.queue_response(packet);
         let Self {
             peers, inflight, ..
         } = self;
         let peer = peers.get_mut(peer_idx as usize).and_then(Option::as_mut);
         let conn = peer.and_then(|peer| peer.conn.as_mut());
-        let Some(conn) = conn.filter(|conn| conn.conn_gen == conn_gen) else {
-            self.keep(packet);
+        let Some(conn) = conn.filter(|conn| is_last && conn.conn_gen == conn_gen) else {
             return;
         };
-        let number = packet.number();
-        conn.atomic_resps.push(packet);
-        if !is_last {
-            return;
-        }
-        conn.last_atomic_resp = Some(number);
-        conn.send_atomic_resps(inflight);
-        let has_gone = conn.atomic_resps.is_empty();
+        conn.last_response = Some(number);
+        conn.send_responses(inflight);
+        let has_gone = conn.responses.is_empty();
         self.note_violation(
             peer_idx,
             "atomic operation without the right or a valid key",
@@ -206,12 +201,29 @@ impl EpState {
         }
     }
 
+    /// Refuses an access to a tagged receive, which `packet` requests.
+    pub(super) fn refuse_access(&mut self, mut packet: ListBox<Packet>, id: u64, errno: Errno) {
+        let status = errno.to_int();
+        packet.write_any(0, &PktHdr::AccessRefused { id, status }, 0);
+        self.queue_response(packet);
+    }
+
+    /// Queues the response that is in the packet of its request.
+    fn queue_response(&mut self, mut packet: ListBox<Packet>) {
+        packet.state = BufState::Response;
+        let (peer_idx, conn_gen) = (packet.peer_idx, packet.conn_gen);
+        match self.conn(peer_idx) {
+            Some(conn) if conn.conn_gen == conn_gen => conn.responses.push(packet),
+            _ => self.keep(packet),
+        }
+    }
+
     /// Handles a response that was sent, or failed: posts its packet as a receive again, unless it was the last
     /// response.
-    pub(super) fn atomic_resp_sent(&mut self, packet: ListBox<Packet>) {
+    pub(super) fn response_sent(&mut self, packet: ListBox<Packet>) {
         let (peer_idx, conn_gen) = (packet.peer_idx, packet.conn_gen);
         let conn = self.conn(peer_idx).filter(|conn| conn.conn_gen == conn_gen);
-        let is_last = conn.is_some_and(|conn| conn.last_atomic_resp == Some(packet.number()));
+        let is_last = conn.is_some_and(|conn| conn.last_response == Some(packet.number()));
         // `repost()` keeps a packet whose connection has sent its last response.
         let _ = self.repost(packet);
         if is_last {
@@ -241,7 +253,7 @@ impl EpState {
             }
             let result = atomic_tx.take(status, old)?;
             atomic_tx.early_result = Some(result);
-            self.return_atomic_credit(peer_idx, result);
+            self.return_request_credit(peer_idx, result);
             return Ok(());
         }
         let peer = self.peer(peer_idx).ok_or(UNKNOWN)?;
@@ -255,7 +267,7 @@ impl EpState {
             .map(|atomic_tx| atomic_tx.take(status, old));
         match taken {
             Some(Ok(result)) => {
-                self.return_atomic_credit(peer_idx, result);
+                self.return_request_credit(peer_idx, result);
                 self.finish(sinks, packet, result);
                 Ok(())
             }
@@ -271,11 +283,11 @@ impl EpState {
 
     /// Permits one more request to the peer. If the peer refused access to its memory, closes the connection, so that
     /// the next operation uses another one.
-    fn return_atomic_credit(&mut self, peer_idx: u32, result: Result) {
+    fn return_request_credit(&mut self, peer_idx: u32, result: Result) {
         let Some(conn) = self.conn(peer_idx) else {
             return;
         };
-        conn.atomics += 1;
+        conn.requests_left += 1;
         let conn_gen = conn.conn_gen;
         if result == Err(Errno::EACCES) {
             self.schedule_disconnect(peer_idx, conn_gen);

@@ -59,6 +59,7 @@ use crate::{
         mr::Access,
         pep::PassiveEndpoint,
         prelude::*,
+        provider::Rma,
         timer::ArmedTimer, //
     },
     util::{
@@ -174,6 +175,11 @@ impl ConnMgr {
             timers: CmTimers::new(),
             armed_timer: None,
         }
+    }
+
+    /// Announces extensions to later peers.
+    pub(super) fn announce(&mut self, extensions: Extensions) {
+        self.extensions = self.extensions.and(extensions);
     }
 
     fn listener(&self, route: Route) -> Option<&Arc<PassiveEndpoint>> {
@@ -347,13 +353,18 @@ impl EpCore {
             return;
         };
         let region = packet.rndv_tx().ok_or(Errno::EINVAL).and_then(|rndv_tx| {
-            if !self.may_be_read() {
+            let is_read = rndv_tx.access != Some(Rma::Read);
+            let (is_permitted, access) = match is_read {
+                true => (self.may_be_read(), Access::REMOTE_READ),
+                false => (self.may_be_written(), Access::REMOTE_WRITE),
+            };
+            if !is_permitted {
                 return Err(Errno::EOPNOTSUPP);
             }
             let lower_domain = self
                 .protection
                 .lower_domain(route.unwrap_or(Route::Device))?;
-            rndv_tx.register(|parts| lower_domain.domain.register(parts, Access::REMOTE_READ))
+            rndv_tx.register(|parts| lower_domain.domain.register(parts, access))
         });
         self.with_state(|state, sinks| state.set_region(sinks, packet, region));
     }

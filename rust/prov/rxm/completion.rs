@@ -14,6 +14,7 @@ use super::{
     matcher::MsgKey,
     rx_entry::{
         Receive,
+        RndvRead,
         RxKind, //
     },
     stats::{
@@ -205,6 +206,20 @@ impl CompSinks {
         message: &Message,
         len: usize,
     ) {
+        self.complete_rx_as(rx_ctxs, receive, key, message, (len, 0));
+    }
+
+    /// Reports a received message or an access, with `flags` in addition to those of a message. As
+    /// [`Self::complete_rx`].
+    #[inline(always)]
+    pub(super) fn complete_rx_as(
+        &self,
+        rx_ctxs: &mut CtxVec<RxCtx>,
+        receive: &mut Receive,
+        key: &MsgKey,
+        message: &Message,
+        (len, flags): (usize, u64),
+    ) {
         if mem::replace(&mut receive.is_reported, true) {
             return;
         }
@@ -213,6 +228,7 @@ impl CompSinks {
             Some(sink) => sink.describe(receive.context, key, message, len),
             None => Completion::new(receive.context, FI_RECV),
         };
+        completion.flags |= flags;
         let dropped = (message.len as usize).saturating_sub(len);
         self.count_rx(
             receive,
@@ -301,7 +317,8 @@ impl CompSinks {
         }
         self.count_rx(receive, Err(errno));
         let kind = receive.spec.tag.map_or(FI_MSG, |_| FI_TAGGED);
-        let mut completion = Completion::new(receive.context, FI_RECV | kind);
+        let access = receive.rndv.as_ref().map_or(0, RndvRead::flags);
+        let mut completion = Completion::new(receive.context, FI_RECV | kind | access);
         let freed = complete_slot(rx_ctx, receive, &mut completion);
         if let Some(sink) = self.rx.ctx(receive.rx_ctx) {
             count(&sink.counters, FI_RECV, Err(errno));

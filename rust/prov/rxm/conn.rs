@@ -76,9 +76,9 @@ pub(super) const MAX_SEGS: usize = 8;
 /// Number of RDMA reads of rendezvous messages that can be in flight to a peer.
 pub(super) const MAX_READS: usize = 8;
 
-/// Number of atomic requests to a peer that can be in flight. Each takes a receive buffer of the peer until it has
-/// responded; the other buffers are left for other packets.
-pub(super) const MAX_ATOMICS: usize = INITIAL_RX / 2;
+/// Number of atomic requests and accesses to tagged receives of a peer that can be in flight. Each may take a receive
+/// buffer of the peer until it has responded; the other buffers are left for other packets.
+pub(super) const MAX_REQUESTS: usize = INITIAL_RX / 2;
 
 /// Number of incomplete segmented messages that a peer can have at once.
 pub(super) const MAX_SAR_RX: usize = 128;
@@ -120,16 +120,16 @@ pub(super) struct Conn {
     pub(super) reads_left: usize,
     /// Order of reads and sends on iWARP.
     pub(super) iwarp_order: IwarpOrder,
-    /// Number of further atomic requests that may be in flight.
-    pub(super) atomics: usize,
-    /// Atomic responses that have to be sent.
-    pub(super) atomic_resps: BoxList<Packet>,
+    /// Number of further requests that may be in flight, of [`MAX_REQUESTS`].
+    pub(super) requests_left: usize,
+    /// Responses that have to be sent, in the buffers of their requests.
+    pub(super) responses: BoxList<Packet>,
     /// True while one operation holds the connection: the rest of a segmented message has no other buffer, or a local
     /// message is being delivered.
     pub(super) tx_exclusive: bool,
     /// Number of the packet with the last atomic response to a peer that violated its access rights. The connection
     /// ends when the response has been sent. Atomic requests that arrive on it are dropped; messages are delivered.
-    pub(super) last_atomic_resp: Option<u32>,
+    pub(super) last_response: Option<u32>,
     /// State of the shutdown handshake.
     pub(super) shutdown: ShutdownState,
     /// Value of `EpState::use_clock` at the last use.
@@ -174,10 +174,10 @@ impl Conn {
             segments: MAX_SEGS,
             reads_left: MAX_READS,
             iwarp_order,
-            atomics: MAX_ATOMICS,
-            atomic_resps: BoxList::new(),
+            requests_left: MAX_REQUESTS,
+            responses: BoxList::new(),
             tx_exclusive: false,
-            last_atomic_resp: None,
+            last_response: None,
             shutdown,
             last_used: 0,
             idle: IdleRounds::new(),
@@ -232,7 +232,7 @@ impl Conn {
     /// Returns whether receives are posted again, and messages of the same host are taken.
     #[inline(always)]
     pub(super) fn accepts_rx(&self) -> bool {
-        !self.is_closing && self.last_atomic_resp.is_none()
+        !self.is_closing && self.last_response.is_none()
     }
 
     /// Returns whether the connection should get more receive buffers, because the peer uses its credits quickly.
@@ -268,7 +268,7 @@ impl Conn {
         self.is_closing
             || self.credits.grant_due()
             || self.iwarp_order.has_send_waiter()
-            || !self.atomic_resps.is_empty()
+            || !self.responses.is_empty()
             || self.acks.delivered() != 0
     }
 
@@ -331,19 +331,19 @@ impl Conn {
     }
 
     /// Sends the pending atomic responses, as far as credits permit.
-    pub(super) fn send_atomic_resps(&mut self, inflight: &mut Inflight<Packet>) {
+    pub(super) fn send_responses(&mut self, inflight: &mut Inflight<Packet>) {
         let Some(to) = self.remote_conn_id else {
             return;
         };
-        while !self.is_closing && !self.atomic_resps.is_empty() && self.may_send() {
-            let Some(mut answer) = self.atomic_resps.pop() else {
+        while !self.is_closing && !self.responses.is_empty() && self.may_send() {
+            let Some(mut answer) = self.responses.pop() else {
                 return;
             };
             answer.prepare(to);
             if let Err(error) = Packet::send(answer, inflight, &self.lower) {
                 self.note_post_error(error.errno);
                 self.credits.return_credit();
-                self.atomic_resps.push_front(error.node);
+                self.responses.push_front(error.node);
                 return;
             }
         }
@@ -443,7 +443,7 @@ impl Peer {
     /// Returns whether atomic requests that arrive on the peer's connection are dropped.
     pub(super) fn is_refused(&self) -> bool {
         let conn = self.conn.as_ref();
-        conn.is_some_and(|conn| conn.last_atomic_resp.is_some())
+        conn.is_some_and(|conn| conn.last_response.is_some())
     }
 
     /// Returns whether the current connection is of generation `conn_gen`.

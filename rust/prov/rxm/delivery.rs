@@ -150,6 +150,9 @@ impl EpState {
         packet: &mut Packet,
         errno: Errno,
     ) -> Option<Result> {
+        if packet.is_tagged_access() {
+            return Some(Err(errno));
+        }
         let len = packet.rndv_tx().map_or(0, |rndv_tx| rndv_tx.message.len);
         let conn = self.conn(packet.peer_idx);
         // A shorter message goes by rendezvous only because the peer does not acknowledge it otherwise.

@@ -57,6 +57,8 @@ pub(super) enum RxOutcome {
     Deferred,
     /// The packet is an atomic request, and its buffer takes the response.
     Atomic(AtomicRequest),
+    /// The packet is an access of this id, and its buffer takes the refusal.
+    Refused(u64, Errno),
 }
 
 /// Result of processing a packet, or the violation that closes the connection.
@@ -105,6 +107,7 @@ impl EpState {
                 self.needs_srx_retry |= self.rx_ctxs.ctx(0).is_imported();
             }
             Ok(RxOutcome::Atomic(request)) => self.handle_atomic_req(packet, &request),
+            Ok(RxOutcome::Refused(id, errno)) => self.refuse_access(packet, id, errno),
             Err(error) => self.protocol_error(packet, error),
         }
         self.progress_peer(sinks, peer_idx);
@@ -248,7 +251,9 @@ impl EpState {
         };
         let RxPkt { hdr, payload, .. } = RxPkt::parse(rx_bytes, format)?;
         let message = match &hdr {
-            PktHdr::Eager(message) | PktHdr::RndvReq { message, .. } => *message,
+            PktHdr::Eager(message)
+            | PktHdr::RndvReq { message, .. }
+            | PktHdr::TaggedAccess { message, .. } => *message,
             PktHdr::Segment(segment) => segment.message,
             // Control packets of an older connection have no effect.
             _ if !peer.has(packet.conn_gen) => return Ok(RxOutcome::Done),
@@ -310,6 +315,9 @@ impl EpState {
         match hdr {
             PktHdr::Segment(segment) => self.first_segment(sinks, msg, &segment, payload),
             PktHdr::RndvReq { id, ranges, .. } => self.receive_rndv_req(sinks, msg, id, ranges),
+            PktHdr::TaggedAccess {
+                id, way, ranges, ..
+            } => self.receive_tagged_access(sinks, msg, (id, way), ranges),
             _ => Ok(self.eager(sinks, msg, payload, true)),
         }
     }
@@ -351,6 +359,9 @@ impl EpState {
             }
             PktHdr::Shutdown(msg) => self.on_shutdown_msg(peer_idx, msg),
             PktHdr::Ack(slots) => self.handle_ack(sinks, peer_idx, slots),
+            PktHdr::AccessRefused { id, status } => {
+                self.handle_refusal(sinks, peer_idx, id, status)
+            }
             _ => Err(ProtoError(
                 "packet of a type that the endpoint does not accept",
             )),
@@ -424,6 +435,7 @@ impl RxMsg {
     /// Creates the state of a rendezvous read.
     pub(super) fn rndv_read(&self, id: u64, ranges: Ranges) -> RndvRead {
         RndvRead {
+            access: None,
             peer_idx: self.peer_idx,
             conn_gen: self.conn_gen,
             id,

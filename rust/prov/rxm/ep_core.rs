@@ -24,6 +24,7 @@ use super::{
         Route, //
     },
     ring::ReadyRings,
+    wire::Extensions, //
 };
 use crate::{
     fi::{
@@ -143,12 +144,13 @@ impl EpCore {
         let (local, _) = info.addresses()?;
         let tclass = tclass::of_endpoint(info);
         tclass::type_of_service(tclass)?;
-        let cm = KBox::new(
-            ConnMgr::new(local, tclass, domain.lower_info(), receives),
-            GFP_KERNEL,
-        )?;
-        let name = domain.fabric().provider_name();
+        let mut cm = ConnMgr::new(local, tclass, domain.lower_info(), receives);
         let rights = EpRights::from_caps(info.caps());
+        if rights.has_tagged_rma() {
+            cm.announce(Extensions::TAGGED_RMA);
+        }
+        let cm = KBox::new(cm, GFP_KERNEL)?;
+        let name = domain.fabric().provider_name();
         let protection = domain.protection_domain(rights)?.clone();
         let regions = (domain.regions().clone(), rights);
         let state = EpState::new(receives, size, regions, name)?;

@@ -48,6 +48,7 @@ const TRANSMIT_CAPS: u64 = FI_MSG
     | FI_READ
     | FI_WRITE
     | FI_NAMED_RX_CTX
+    | FI_TAGGED_RMA
     | FI_COLLECTIVE;
 
 const RECEIVE_CAPS: u64 = FI_MSG
@@ -57,6 +58,7 @@ const RECEIVE_CAPS: u64 = FI_MSG
     | FI_SOURCE
     | FI_SOURCE_ERR
     | FI_DIRECTED_RECV
+    | FI_TAGGED_RMA
     | FI_COLLECTIVE
     | FI_RMA
     | FI_ATOMIC
@@ -64,8 +66,9 @@ const RECEIVE_CAPS: u64 = FI_MSG
     | FI_REMOTE_WRITE;
 
 /// Capabilities that need receives of the endpoint's own. An SRX has no address vector, the pieces of a multi-receive
-/// buffer would belong to different endpoints, and peer transfers need a second context.
-const OWN_CAPS: u64 = FI_MULTI_RECV | FI_DIRECTED_RECV | FI_COLLECTIVE;
+/// buffer would belong to different endpoints, the memory of a shared receive would be readable through endpoints that
+/// permit no access, and peer transfers need a second context.
+const OWN_CAPS: u64 = FI_MULTI_RECV | FI_DIRECTED_RECV | FI_TAGGED_RMA | FI_COLLECTIVE;
 
 /// Capabilities of a shared receive context.
 pub(super) const SHARED_CAPS: u64 = RECEIVE_CAPS & !OWN_CAPS;

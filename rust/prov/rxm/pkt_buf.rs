@@ -17,6 +17,7 @@ use super::{
         AtomicTx,
         LocalBuf,
         RmaTx,
+        RndvReply,
         RndvState,
         RndvTx,
         TxComp,
@@ -80,8 +81,8 @@ pub(super) enum BufState {
     Segment,
     /// Holds a control packet.
     Ctrl,
-    /// Received an atomic request and holds its response.
-    AtomicResp,
+    /// Received a request and holds the response.
+    Response,
     /// Posted as a receive, or holds a received packet.
     RxPosted,
 }
@@ -234,10 +235,16 @@ impl Packet {
         }
     }
 
-    /// Returns whether the message goes by rendezvous and its memory is not registered.
+    /// Returns whether the memory of the operation has to be registered for the peer.
     #[inline(always)]
     pub(super) fn needs_registration(&self) -> bool {
-        matches!(self.as_tx_op(), Some(TxOp::Rndv(rndv_tx)) if rndv_tx.region.is_none())
+        matches!(self.as_tx_op(), Some(TxOp::Rndv(rndv_tx)) if rndv_tx.needs_region())
+    }
+
+    /// Returns whether the operation accesses a tagged receive of the peer.
+    #[inline(always)]
+    pub(super) fn is_tagged_access(&self) -> bool {
+        matches!(self.as_tx_op(), Some(TxOp::Rndv(rndv_tx)) if rndv_tx.access.is_some())
     }
 
     /// Returns whether the message has to be acknowledged, and has no slot yet.
@@ -308,9 +315,9 @@ impl Packet {
         self.as_tx_op().is_some_and(TxOp::has_started)
     }
 
-    /// Returns whether the operation is a rendezvous send.
-    pub(super) fn is_rndv(&self) -> bool {
-        matches!(self.as_tx_op(), Some(TxOp::Rndv(_)))
+    /// Returns whether the peer may give this reply to the operation.
+    pub(super) fn accepts(&self, reply: &RndvReply) -> bool {
+        matches!(self.as_tx_op(), Some(TxOp::Rndv(rndv_tx)) if rndv_tx.accepts(reply))
     }
 
     /// Returns the rendezvous send.
@@ -402,10 +409,18 @@ impl Packet {
                 (RndvState::WriteDone, _) => (PktHdr::RndvWrDone { id }, 0),
                 (_, Some(ranges)) => {
                     let message = rndv_tx.message;
-                    let hdr = PktHdr::RndvReq {
-                        id,
-                        message,
-                        ranges,
+                    let hdr = match rndv_tx.access {
+                        None => PktHdr::RndvReq {
+                            id,
+                            message,
+                            ranges,
+                        },
+                        Some(way) => PktHdr::TaggedAccess {
+                            id,
+                            way,
+                            message,
+                            ranges,
+                        },
                     };
                     (hdr, 0)
                 }

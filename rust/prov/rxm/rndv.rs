@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Rendezvous protocol, both directions: the sender registers its memory, and the receiver reads it or asks for
-//! writes. Guarded by `EpCore::inner`.
+//! writes. An access to a tagged receive goes the same way, and its target may also write. Guarded by
+//! `EpCore::inner`.
 
 use super::{
+    super::common::mr_table::AccessKind,
     completion::CompSinks,
     conn::Peer,
     dispatch::{
@@ -17,6 +19,7 @@ use super::{
         PostError, //
     },
     lower::LowerEp,
+    matcher::MatchResult,
     pkt_buf::{
         plain,
         remote,
@@ -53,7 +56,8 @@ use crate::{
 };
 
 impl EpState {
-    /// Posts reads of a peer's rendezvous messages, and notifies the peer of those that have been read.
+    /// Posts reads of a peer's rendezvous messages, and what its accesses need; notifies the peer of those that are
+    /// done.
     pub(super) fn progress_reads(&mut self, sinks: &CompSinks, peer_idx: u32) {
         loop {
             let Self {
@@ -87,14 +91,21 @@ impl EpState {
                     rndv_reads.push_front(receive);
                 }
                 Ok(true) => {
-                    if conn.reads_left == 0 || !conn.iwarp_order.may_read() {
+                    let is_read = rndv.way() == Rma::Read;
+                    let may_go = match is_read {
+                        true => conn.iwarp_order.may_read(),
+                        false => conn.iwarp_order.may_send(),
+                    };
+                    if conn.reads_left == 0 || !may_go {
                         rndv_reads.push_front(receive);
                         return;
                     }
                     match post_read(receive, reads_inflight, &conn.lower) {
                         Ok(()) => {
                             conn.reads_left -= 1;
-                            conn.iwarp_order.read_posted();
+                            if is_read {
+                                conn.iwarp_order.read_posted();
+                            }
                         }
                         Err(error) => {
                             conn.note_post_error(error.errno);
@@ -106,7 +117,8 @@ impl EpState {
                 Ok(false) => {
                     let (id, len) = (rndv.id, rndv.done);
                     let (key, message) = (rndv.key(), rndv.message);
-                    sinks.complete_rx(rx_ctxs, &mut receive, &key, &message, len);
+                    let flags = rndv.flags();
+                    sinks.complete_rx_as(rx_ctxs, &mut receive, &key, &message, (len, flags));
                     if !conn.send_ctrl_with_credit(inflight, &PktHdr::RndvRdDone { id }) {
                         rndv_reads.push_front(receive);
                         return;
@@ -163,7 +175,7 @@ impl EpState {
         self.requeue_front(sinks, packet);
     }
 
-    /// Handles *rndv_rd_done*: the peer has read a message.
+    /// Handles *rndv_rd_done*: the peer has read a message, or an access is done.
     pub(super) fn handle_rd_done(
         &mut self,
         sinks: &CompSinks,
@@ -193,6 +205,22 @@ impl EpState {
         Ok(())
     }
 
+    /// Handles the refusal of an access.
+    pub(super) fn handle_refusal(
+        &mut self,
+        sinks: &CompSinks,
+        peer_idx: u32,
+        id: u64,
+        status: i32,
+    ) -> core::result::Result<(), ProtoError> {
+        let errno = status.checked_neg().and_then(Errno::new);
+        let errno = errno.unwrap_or(Errno::EOTHER);
+        if let Some(packet) = self.take_replied(peer_idx, id, RndvReply::Refused(errno))? {
+            self.finish(sinks, packet, Err(errno));
+        }
+        Ok(())
+    }
+
     /// Takes the rendezvous operation that a peer replies to. Returns `None` if the request's own completion is
     /// outstanding.
     fn take_replied(
@@ -201,14 +229,16 @@ impl EpState {
         id: u64,
         answer: RndvReply,
     ) -> core::result::Result<Option<ListBox<Packet>>, ProtoError> {
-        let is_it = |packet: &Packet| packet.has_id(peer_idx, id) && packet.is_rndv();
+        let is_it = |packet: &Packet| packet.has_id(peer_idx, id) && packet.accepts(&answer);
         let in_flight = self.inflight.get(Packet::number_of(id));
         if let Some(packet) = in_flight.filter(|packet| is_it(packet)) {
+            let is_access = packet.is_tagged_access();
             if let Some(RndvState::ReqSent(reply)) =
                 packet.rndv_tx().map(|rndv_tx| &mut rndv_tx.state)
             {
                 if reply.is_none() {
                     *reply = Some(answer);
+                    self.return_access_credit(peer_idx, is_access);
                     return Ok(None);
                 }
             }
@@ -216,7 +246,16 @@ impl EpState {
         let peer = self.peer(peer_idx);
         let awaiting = peer.and_then(|peer| peer.awaiting_reply.remove_first_where(is_it));
         let awaiting = awaiting.ok_or(ProtoError("rendezvous reply without a request"))?;
+        self.return_access_credit(peer_idx, awaiting.is_tagged_access());
         Ok(Some(awaiting))
+    }
+
+    /// Permits one more request to the peer if the operation that it has replied to is an access.
+    #[inline]
+    fn return_access_credit(&mut self, peer_idx: u32, is_access: bool) {
+        if let Some(conn) = self.conn(peer_idx).filter(|_| is_access) {
+            conn.requests_left += 1;
+        }
     }
 
     /// Starts to write a message to the receiver's memory.
@@ -267,6 +306,49 @@ impl EpState {
         }
     }
 
+    /// Handles the request of a peer to read or write the memory of a tagged receive, which has to be posted.
+    ///
+    /// # Errors
+    ///
+    /// The endpoint permits no such access.
+    #[cold]
+    pub(super) fn receive_tagged_access(
+        &mut self,
+        sinks: &CompSinks,
+        msg: &RxMsg,
+        (id, way): (u64, Rma),
+        ranges: Ranges,
+    ) -> RxResult {
+        let peer = self.peer(msg.peer_idx);
+        if !peer.is_some_and(|peer| peer.has(msg.conn_gen)) {
+            // The initiator has been told that its connection has ended.
+            return Ok(RxOutcome::Done);
+        }
+        let kind = match way {
+            Rma::Read => AccessKind::Read,
+            Rma::Write => AccessKind::Write,
+        };
+        let (_, rights) = &self.regions;
+        if rights.check_tagged(kind).is_err() {
+            return Err(ProtoError("access to a tagged receive without the right"));
+        }
+        let matcher = &mut self.rx_ctxs.ctx_mut(msg.key.context).matcher;
+        let Some(MatchResult::One(mut receive)) = matcher.match_msg(&msg.key) else {
+            return Ok(RxOutcome::Refused(id, Errno::ENOMSG));
+        };
+        let rndv = RndvRead {
+            access: Some(way),
+            ..msg.rndv_read(id, ranges)
+        };
+        if (receive.into.len() as u64) < msg.message.len {
+            receive.rndv = Some(rndv);
+            self.give_up_receive(sinks, receive, Errno::ETRUNC);
+            return Ok(RxOutcome::Refused(id, Errno::ETRUNC));
+        }
+        self.start_read(sinks, receive, rndv);
+        Ok(RxOutcome::Done)
+    }
+
     /// Starts to read a message into its receive.
     pub(super) fn start_read(
         &mut self,
@@ -299,12 +381,15 @@ impl EpState {
             return;
         };
         let (peer_idx, conn_gen) = (rndv.peer_idx, rndv.conn_gen);
+        let is_read = rndv.way() == Rma::Read;
         rndv.done += mem::take(&mut rndv.in_flight);
         let peer = self.peer(peer_idx);
         let conn = peer.and_then(|peer| peer.conn.as_mut());
         if let Some(conn) = conn.filter(|conn| conn.conn_gen == conn_gen) {
             conn.reads_left += 1;
-            conn.iwarp_order.read_completed();
+            if is_read {
+                conn.iwarp_order.read_completed();
+            }
         }
         match result {
             Ok(()) => {
@@ -321,7 +406,7 @@ impl EpState {
     }
 }
 
-/// Posts the next read of a rendezvous message by `lower`.
+/// Posts the next read of a rendezvous message, or the next access of a tagged receive, by `lower`.
 ///
 /// # Errors
 ///
@@ -335,12 +420,12 @@ pub(super) fn post_read(
         let next = receive.next_read()?.ok_or(Errno::EINVAL)?;
         let message = plain(&next.into, &[], context);
         let remote = remote(&next.from);
-        let operation = Operation::Rma(Rma::Read, slice::from_ref(&remote));
+        let rndv = receive.rndv.as_mut().ok_or(Errno::EINVAL)?;
+        let operation = Operation::Rma(rndv.way(), slice::from_ref(&remote));
         lower.transmit(operation, &message)?;
-        if let Some(rndv) = &mut receive.rndv {
-            rndv.in_flight = if next.is_confirm { 0 } else { next.into.len() };
-            rndv.needs_confirm = !next.is_confirm && lower.ep.core().may_report_reads_early();
-        }
+        let is_early = rndv.way() == Rma::Read && lower.ep.core().may_report_reads_early();
+        rndv.in_flight = if next.is_confirm { 0 } else { next.into.len() };
+        rndv.needs_confirm = is_early && !next.is_confirm;
         Ok(())
     })
 }

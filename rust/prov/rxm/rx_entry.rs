@@ -22,7 +22,15 @@ use super::{
     },
 };
 use crate::{
-    fi::prelude::*,
+    abi::flags::{
+        FI_READ,
+        FI_RMA,
+        FI_WRITE, //
+    },
+    fi::{
+        prelude::*,
+        provider::Rma, //
+    },
     util::indexed_fifo::{
         impl_has_links,
         Links, //
@@ -179,8 +187,10 @@ impl_has_links! {
     impl HasLinks<RX_TABLES> for Receive { self.links }
 }
 
-/// A rendezvous message that is being read.
+/// A rendezvous message that is being read, or an access of a peer to the receive's memory.
 pub(super) struct RndvRead {
+    /// Direction of an access, as the peer sees it; `None` for a message.
+    pub(super) access: Option<Rma>,
     /// Index of the sender.
     pub(super) peer_idx: u32,
     /// Generation of the connection.
@@ -193,15 +203,32 @@ pub(super) struct RndvRead {
     pub(super) message: Message,
     /// Memory of the message.
     pub(super) ranges: Ranges,
-    /// Number of bytes that have been read.
+    /// Number of bytes that have been transferred.
     pub(super) done: usize,
-    /// Number of bytes that are being read.
+    /// Number of bytes that are being transferred.
     pub(super) in_flight: usize,
     /// True if a read was reported that may not be complete, since nothing has been read behind it.
     pub(super) needs_confirm: bool,
 }
 
 impl RndvRead {
+    /// Returns the direction of the transfer as this end sees it.
+    pub(super) fn way(&self) -> Rma {
+        match self.access {
+            Some(Rma::Read) => Rma::Write,
+            Some(Rma::Write) | None => Rma::Read,
+        }
+    }
+
+    /// Returns the completion flags of an access, or 0 for a message.
+    pub(super) fn flags(&self) -> u64 {
+        match self.access {
+            Some(Rma::Read) => FI_RMA | FI_READ,
+            Some(Rma::Write) => FI_RMA | FI_WRITE,
+            None => 0,
+        }
+    }
+
     /// Returns the matching key of the message.
     pub(super) fn key(&self) -> MsgKey {
         MsgKey {
@@ -331,7 +358,7 @@ impl Receive {
             return Ok(None);
         };
         let len = most.min(from.len as usize);
-        // SAFETY: The receive completes after the read into it; only one operation at a time writes to it.
+        // SAFETY: The receive completes after the operation; only one at a time uses the memory.
         let into = unsafe { self.into.first_contiguous(at, len) }?;
         Ok(into.map(|into| RndvReadStep {
             from: Range {
@@ -405,6 +432,7 @@ mod tests {
         // SAFETY: The memory is never written to.
         receive.into = unsafe { DstBuf::from_bytes(bytes) }?;
         receive.rndv = Some(RndvRead {
+            access: None,
             peer_idx: 0,
             conn_gen: 0,
             id: 0,

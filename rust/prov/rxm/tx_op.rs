@@ -57,7 +57,7 @@ pub(super) enum TxOp {
     Eager,
     /// Message that is sent in segments.
     Sar(SarTx),
-    /// Rendezvous message.
+    /// Rendezvous message, or access to a tagged receive.
     Rndv(RndvTx),
     /// RDMA read or write.
     Rma(RmaTx),
@@ -136,13 +136,16 @@ impl SarTx {
     }
 }
 
-/// A rendezvous message.
+/// A rendezvous message, or an access to the memory of a tagged receive of the peer: the peer reads or writes the local
+/// memory.
 pub(super) struct RndvTx {
-    /// The message.
+    /// The message. For an access, its tag and length.
     pub(super) message: Message,
-    /// Memory of the message.
+    /// Local memory.
     pub(super) from: SrcBuf,
-    /// Region that the peer reads. Dropped in process context.
+    /// Direction of an access; `None` for a message.
+    pub(super) access: Option<Rma>,
+    /// Region of the local memory. Dropped in process context.
     pub(super) region: Option<Arc<MemoryRegion>>,
     /// Progress of the protocol.
     pub(super) state: RndvState,
@@ -168,6 +171,8 @@ pub(super) enum RndvReply {
     ReadDone,
     /// The peer wants the message written to these ranges.
     WriteTo(Ranges),
+    /// The peer refuses the access.
+    Refused(Errno),
 }
 
 impl RndvTx {
@@ -179,8 +184,32 @@ impl RndvTx {
                 ..message
             },
             from,
+            access: None,
             region: None,
             state: RndvState::ReqSent(None),
+        }
+    }
+
+    /// Creates an access to the tagged receive that matches `message`.
+    pub(super) fn access(way: Rma, message: Message, memory: SrcBuf) -> Self {
+        Self {
+            access: Some(way),
+            ..Self::new(message, memory)
+        }
+    }
+
+    /// Returns whether the memory has to be registered before the request is sent. An access of no bytes has none.
+    #[inline(always)]
+    pub(super) fn needs_region(&self) -> bool {
+        self.region.is_none() && (self.message.len > 0 || self.access.is_none())
+    }
+
+    /// Returns whether the peer may give this reply.
+    pub(super) fn accepts(&self, reply: &RndvReply) -> bool {
+        match reply {
+            RndvReply::ReadDone => true,
+            RndvReply::WriteTo(_) => self.access.is_none(),
+            RndvReply::Refused(_) => self.access.is_some(),
         }
     }
 
@@ -199,8 +228,11 @@ impl RndvTx {
         register(parts.get(..end.unwrap_or(parts.len())).unwrap_or(&[]))
     }
 
-    /// Returns the ranges of the message for the peer, once its memory is registered.
+    /// Returns the ranges of the memory for the peer, once it is registered.
     pub(super) fn ranges(&self) -> Option<Ranges> {
+        if self.access.is_some() && self.message.len == 0 {
+            return Ranges::new(&[Range::default()]);
+        }
         let region = self.region.as_ref()?;
         Ranges::new(&[Range {
             addr: region.base(),

@@ -32,7 +32,10 @@ pub(super) use self::{
         set_conn_id, //
     },
 };
-use crate::fi::atomic::Form;
+use crate::fi::{
+    atomic::Form,
+    provider::Rma, //
+};
 
 /// Length of the header in bytes.
 pub(super) const HEADER: usize = 64;
@@ -293,6 +296,25 @@ pub(super) enum PktHdr {
     Shutdown(ShutdownMsg),
     /// Acknowledgement of the messages in these slots, a bitmap.
     Ack(u64),
+    /// Access to the memory of the receiver's tagged receive, for peers with [`Extensions::TAGGED_RMA`]. No payload.
+    /// When it is done, the receiver answers with [`RndvRdDone`](Self::RndvRdDone).
+    TaggedAccess {
+        /// Message id of the sender.
+        id: u64,
+        /// Direction of the transfer.
+        way: Rma,
+        /// Tag and length, as of a message.
+        message: Message,
+        /// Memory of the sender.
+        ranges: Ranges,
+    },
+    /// A [`TaggedAccess`](Self::TaggedAccess) is refused. No payload.
+    AccessRefused {
+        /// Message id of the access.
+        id: u64,
+        /// A negative errno.
+        status: i32,
+    },
 }
 
 /// A received packet.
@@ -342,9 +364,12 @@ impl PktHdr {
         HEADER
             + match self {
                 Self::Eager(_) | Self::Segment(_) => 0,
-                Self::RndvReq { .. } | Self::RndvWrData { .. } => RANGES,
+                Self::RndvReq { .. } | Self::RndvWrData { .. } | Self::TaggedAccess { .. } => {
+                    RANGES
+                }
                 Self::RndvRdDone { .. } | Self::RndvWrDone { .. } => 0,
                 Self::Credit(_) | Self::Shutdown(_) | Self::Ack(_) => 0,
+                Self::AccessRefused { .. } => 0,
                 Self::AtomicReq { .. } => ATOMIC_RANGES,
                 Self::AtomicResp { .. } => ATOMIC_RESP_HDR,
             }

@@ -132,7 +132,7 @@ static const struct {
 	{ FI_SOURCE, NO, YES, .reason = "a connection has one source" },
 	{ FI_REMOTE_SIGNAL, DEVICE, NO, .reason = "ofi_rxm's protocol does not carry the flag" },
 	/* Names of kfabric. */
-	{ FI_TAGGED_RMA, NO, NO, .reason = "no region is named by a tag" },
+	{ FI_TAGGED_RMA, NO, YES, .reason = "RC queue pairs match no tags" },
 	{ FI_TAGGED_MULTI_RECV, NO, NO, .reason = "a tagged receive takes one message" },
 };
 

@@ -240,9 +240,10 @@ static void kfi_capabilities_of_kfabric_have_names(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, kfi_getinfo(KFI_VERSION(KFI_MAJOR_VERSION, KFI_MINOR_VERSION),
 					     fx_addr, NULL, KFI_SOURCE, hints, &info));
 	kfi_freeinfo(info);
-	hints->caps |= KFI_TAGGED_RMA;
-	KUNIT_EXPECT_EQ(test, -KFI_ENODATA, kfi_getinfo(0, fx_addr, NULL, KFI_SOURCE, hints,
-							&info));
+	hints->ep_attr->type = KFI_EP_RDM;
+	hints->caps |= KFI_TAGGED | KFI_RMA | KFI_TAGGED_RMA;
+	KUNIT_EXPECT_EQ(test, 0, kfi_getinfo(0, fx_addr, NULL, KFI_SOURCE, hints, &info));
+	kfi_freeinfo(info);
 	hints->caps = KFI_MSG | KFI_TAGGED_MULTI_RECV;
 	KUNIT_EXPECT_EQ(test, -KFI_ENODATA, kfi_getinfo(0, fx_addr, NULL, KFI_SOURCE, hints,
 							&info));

@@ -46,7 +46,6 @@ int lnd_getinfo(struct kfi_info *hints, const char *service, struct kfi_info **i
 
 void lnd_reduce_hints(struct kfi_info *hints)
 {
-	hints->caps &= ~KFI_TAGGED_RMA;
 	hints->rx_attr->iov_limit = 0;
 	hints->tx_attr->iov_limit = 0;
 	hints->tx_attr->rma_iov_limit = 0;

@@ -60,13 +60,13 @@ static const size_t honest_lens[] = {
 enum mutation {
 	VALID, VERSION, KIND, OP, LENGTH, SEGMENT, SEG_POS, MSG_ID, BITS, SHORT, LONG, COUNT,
 	RANGE, KEY, CREDITS, DISCONNECT, TWICE, UNSOLICITED, ATOMIC, ATOMIC_RESP, MANY, WRITES,
-	CLOSES, MUTATIONS,
+	CLOSES, ACCESS, MUTATIONS,
 };
 
 static const char *const names[] = {
 	"valid", "version", "kind", "op", "length", "segment", "seg_pos", "msg_id", "bits", "short",
 	"long", "count", "range", "key", "credits", "disconnect", "twice", "unsolicited", "atomic",
-	"atomic_resp", "many", "writes", "closes",
+	"atomic_resp", "many", "writes", "closes", "access",
 };
 static_assert(ARRAY_SIZE(names) == MUTATIONS);
 
@@ -426,6 +426,8 @@ static enum raw_kind kind_for(struct hostile_test *c, enum mutation mutation)
 	case SEGMENT:
 	case SEG_POS:
 		return RAW_PKT_SEG;
+	case ACCESS:
+		return RAW_PKT_RNDV_REQ;
 	case COUNT:
 	case RANGE:
 	case KEY:
@@ -508,6 +510,12 @@ static size_t mutate(struct hostile_test *c, u8 *packet, size_t len, enum mutati
 	case DISCONNECT:
 		header->kind = RAW_PKT_DISCONNECT;
 		header->extra = below(c, 4) ? below(c, 5) : boundary(c);
+		break;
+	case ACCESS:
+		header->kind = below(c, 4) ? RAW_PKT_TAGGED_ACCESS : RAW_PKT_ACCESS_REFUSED;
+		header->extra = below(c, 4) ? below(c, 4) : boundary(c);
+		if (below(c, 2))
+			header->op = RAW_TAGGED;
 		break;
 	case UNSOLICITED:
 		header->kind = answers[below(c, ARRAY_SIZE(answers))];

@@ -95,13 +95,20 @@ impl EpCore {
         self.rights.has_rma_read() || !self.domain.is_open(&self.protection)
     }
 
+    /// Returns whether peers may write to this endpoint's memory that it reads with FI_TAGGED_RMA: if its connections
+    /// can access the consumer's regions, only if peers may write to those too.
+    pub(in super::super) fn may_be_written(&self) -> bool {
+        self.rights.has_rma_write()
+            || self.rights.has_tagged_rma() && !self.domain.is_open(&self.protection)
+    }
+
     /// Returns the capabilities for lower endpoints, which grant peers the same rights as this endpoint.
     fn lower_caps(&self) -> u64 {
         let mut caps = FI_MSG | FI_SEND | FI_RECV | FI_RMA | FI_READ | FI_WRITE;
         if self.may_be_read() {
             caps |= FI_REMOTE_READ;
         }
-        if self.rights.has_rma_write() {
+        if self.may_be_written() {
             caps |= FI_REMOTE_WRITE;
         }
         caps

@@ -8,12 +8,12 @@
 
 use super::{
     super::wire::Flow,
-    MAX_ATOMICS, //
+    MAX_REQUESTS, //
 };
 
 /// Largest number of receives that stay in use until the peer has been sent a response, which may need a grant first.
 /// One of them is for the peer's grant.
-const RESERVED_RX: u32 = MAX_ATOMICS as u32 + 1;
+const RESERVED_RX: u32 = MAX_REQUESTS as u32 + 1;
 
 /// Credit state of one side of a connection.
 pub(in super::super) struct Credits {

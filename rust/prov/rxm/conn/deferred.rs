@@ -144,7 +144,7 @@ impl EpState {
         let conn = peer.conn.as_mut()?;
         conn.send_grant(inflight);
         conn.send_acks(inflight);
-        conn.send_atomic_resps(inflight);
+        conn.send_responses(inflight);
         loop {
             let packet = peer.deferred.pop()?;
             let number = packet.number();
@@ -236,6 +236,10 @@ impl EpState {
                 | RndvState::Done(_) => {
                     self.finish(sinks, packet, result);
                 }
+                RndvState::ReqSent(Some(RndvReply::Refused(errno))) => {
+                    let errno = *errno;
+                    self.finish(sinks, packet, Err(errno));
+                }
                 RndvState::ReqSent(Some(RndvReply::WriteTo(ranges))) => {
                     let ranges = *ranges;
                     self.start_write(sinks, packet, ranges);
@@ -264,8 +268,8 @@ impl EpState {
     fn aux_sent(&mut self, packet: ListBox<Packet>) {
         let (peer_idx, conn_gen) = (packet.peer_idx, packet.conn_gen);
         let is_segment = matches!(packet.state, BufState::Segment);
-        if matches!(packet.state, BufState::AtomicResp) {
-            self.atomic_resp_sent(packet);
+        if matches!(packet.state, BufState::Response) {
+            self.response_sent(packet);
             return;
         }
         let conn = self.conn(peer_idx);

@@ -83,7 +83,7 @@ impl EpState {
         let _ = self.retry_peer(sinks, peer_idx, false);
         let mut conn = self.peer(peer_idx)?.conn.take()?;
         self.release_conn_rx(&conn);
-        conn.ctrl_bufs.append(&mut conn.atomic_resps);
+        conn.ctrl_bufs.append(&mut conn.responses);
         while let Some(packet) = conn.ctrl_bufs.pop() {
             self.keep(packet);
         }

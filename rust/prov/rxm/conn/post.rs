@@ -17,7 +17,10 @@ use super::{
             TxPool,
             TxShare, //
         },
-        wire::SegPos, //
+        wire::{
+            Extensions,
+            SegPos, //
+        },
     },
     Conn,
     Peer,
@@ -132,7 +135,7 @@ fn post_op(
     inflight: &mut Inflight<Packet>,
     segment_bufs: (&mut TxPool, &mut TxShare),
 ) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
-    let mut atomic_credits = 0;
+    let mut requests = 0;
     if packet.wants_ack() && !conn.assign_slot(&mut packet) {
         return Err((packet, None));
     }
@@ -148,9 +151,17 @@ fn post_op(
                 return Err((packet, None));
             }
         }
-        Some(TxOp::Atomic(_)) if conn.atomics == 0 => return Err((packet, None)),
-        Some(TxOp::Atomic(_)) => atomic_credits = 1,
+        Some(TxOp::Atomic(_)) => requests = 1,
+        Some(TxOp::Rndv(rndv_tx)) if rndv_tx.access.is_some() => {
+            if !conn.extensions.have(Extensions::TAGGED_RMA) {
+                return Err((packet, Some(Errno::EOPNOTSUPP)));
+            }
+            requests = 1;
+        }
         _ => {}
+    }
+    if requests > conn.requests_left {
+        return Err((packet, None));
     }
     if !conn.may_send() {
         conn.tx_exclusive = false;
@@ -160,10 +171,10 @@ fn post_op(
     packet.conn_gen = conn.conn_gen;
     packet.prepare(to);
     packet.advance_segment(1);
-    conn.atomics -= atomic_credits;
+    conn.requests_left -= requests;
     Packet::send(packet, inflight, &conn.lower).map_err(|error| {
         conn.tx_exclusive = false;
-        conn.atomics += atomic_credits;
+        conn.requests_left += requests;
         conn.credits.return_credit();
         conn.note_post_error(error.errno);
         let mut packet = error.node;

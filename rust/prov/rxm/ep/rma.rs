@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RMA calls: RDMA reads and writes of the lower endpoint.
+//! RMA calls: RDMA reads and writes of the lower endpoint, and accesses to tagged receives of a peer.
 
 use super::{
     super::{
@@ -20,9 +20,11 @@ use super::{
         tx_op::{
             LocalBuf,
             RmaTx,
+            RndvTx,
             TxComp,
             TxOp, //
         },
+        wire, //
     },
     Endpoint, //
 };
@@ -46,6 +48,9 @@ const READ_FLAGS: u64 = TRANSMIT_FLAGS & !(FI_INJECT | FI_REMOTE_CQ_DATA);
 /// Flags that neither a read nor a write accepts. The lower endpoint could fence its own operations, but not messages
 /// that are deferred, and operations that the peer has not answered.
 const REFUSED_FLAGS: u64 = FI_FENCE | FI_REMOTE_SIGNAL;
+
+/// Flags of an access to a tagged receive that are not accepted: its memory is never copied.
+const REFUSED_TAGGED_FLAGS: u64 = REFUSED_FLAGS | FI_INJECT;
 
 /// Flags that are passed to the lower endpoint.
 const PASSED_FLAGS: u64 = FI_REMOTE_CQ_DATA | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
@@ -74,8 +79,11 @@ impl Endpoint {
         remote: &[fi_rma_iov],
         message: &Message<'_>,
     ) -> Result {
-        let (bound_cq, bound) = self.tx_path()?;
         let flags = message.flags;
+        if flags & FI_TAGGED != 0 {
+            return self.post_tagged_access(way, remote, message);
+        }
+        let (bound_cq, bound) = self.tx_path()?;
         let (kind, known) = match way {
             Rma::Read => (FI_READ, READ_FLAGS),
             Rma::Write => (FI_WRITE, TRANSMIT_FLAGS),
@@ -139,6 +147,61 @@ impl Endpoint {
                 flags: flags & PASSED_FLAGS,
                 data: message.data,
             }));
+        })
+    }
+
+    /// Posts a read or write of the memory of the peer's tagged receive whose tag is the key in `remote`.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EOPNOTSUPP without FI_TAGGED_RMA, and if the peer could access other memory of the endpoint in this
+    /// direction than the info permits; -FI_EINVAL for an address, which a receive does not have.
+    #[cold]
+    fn post_tagged_access(&self, way: Rma, remote: &[fi_rma_iov], message: &Message<'_>) -> Result {
+        let (bound_cq, bound) = self.tx_path()?;
+        let flags = message.flags;
+        let (kind, known, is_permitted) = match way {
+            Rma::Read => (FI_READ, READ_FLAGS, self.core.may_be_written()),
+            Rma::Write => (FI_WRITE, TRANSMIT_FLAGS, self.core.may_be_read()),
+        };
+        let known = known | FI_TAGGED;
+        check_flags(flags, (known, !known | REFUSED_TAGGED_FLAGS))?;
+        if !self.core.rights.has_tagged_rma() || !is_permitted {
+            return Err(Errno::EOPNOTSUPP);
+        }
+        let [remote] = remote else {
+            return Err(Errno::EINVAL);
+        };
+        let len = message.memory.total_len()?;
+        if len > self.max_msg_size {
+            return Err(Errno::EMSGSIZE);
+        }
+        if remote.len != len || remote.addr != 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.check_descriptors(message)?;
+        let context = u8::try_from(bound.addresses.rx_context(message.peer));
+        let has_data = flags & FI_REMOTE_CQ_DATA != 0;
+        let request = wire::Message {
+            context: context.map_err(|_| Errno::EINVAL)?,
+            ack: None,
+            tag: Some(remote.key),
+            len: len as u64,
+            data: has_data.then_some(message.data),
+        };
+        // SAFETY: The buffer is dropped with the operation, before the poster's completion is written. It only names the
+        // memory, which the peer reads or writes.
+        let memory = unsafe { SrcBuf::new(message.memory) }?;
+        let to = bound.addresses.lookup(message.peer)?;
+        let comp = TxComp {
+            tx_ctx: self.context,
+            context: message.context,
+            flags: FI_TAGGED | FI_SEND | FI_RMA | kind,
+            reports_success: flags & FI_COMPLETION != 0
+                || !bound_cq.is_selective && !message.errors_only,
+        };
+        self.start((bound_cq, bound), &to, len, comp, |packet: &mut Packet| {
+            packet.state = BufState::Tx(TxOp::Rndv(RndvTx::access(way, request, memory)));
         })
     }
 }

@@ -50,6 +50,9 @@ impl Extensions {
     /// Acknowledgements of delivered messages: [`PktHdr::Ack`](super::PktHdr::Ack).
     pub(in super::super) const DELIVERY: Self = Self(Self::SECOND.0 | 1 << 2);
 
+    /// Accesses to tagged receives: [`PktHdr::TaggedAccess`](super::PktHdr::TaggedAccess).
+    pub(in super::super) const TAGGED_RMA: Self = Self(Self::SECOND.0 | 1 << 3);
+
     /// Receive contexts in message headers. The number of contexts less one is in the upper four bits.
     const CONTEXTS: Self = Self(1 << 9);
 

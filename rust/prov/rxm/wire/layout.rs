@@ -37,6 +37,10 @@ pub(super) mod kind {
     pub(in super::super) const SHUTDOWN: u8 = 128;
     /// Extension of kOFI.
     pub(in super::super) const ACK: u8 = 129;
+    /// Extension of kOFI.
+    pub(in super::super) const TAGGED_ACCESS: u8 = 130;
+    /// Extension of kOFI.
+    pub(in super::super) const ACCESS_REFUSED: u8 = 131;
 }
 
 /// Operations, at [`at::OP`].

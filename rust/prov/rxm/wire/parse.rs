@@ -31,9 +31,12 @@ use super::{
     HEADER,
     MAX_RANGES, //
 };
-use crate::abi::flags::{
-    FI_DELIVERY_COMPLETE,
-    FI_REMOTE_CQ_DATA, //
+use crate::{
+    abi::flags::{
+        FI_DELIVERY_COMPLETE,
+        FI_REMOTE_CQ_DATA, //
+    },
+    fi::provider::Rma, //
 };
 
 impl Message {
@@ -220,6 +223,13 @@ impl<'a> RxPkt<'a> {
                 (PktHdr::Shutdown(msg), &[][..])
             }
             kind::ACK => (PktHdr::Ack(header.u64::<{ at::CTRL_DATA }>()), &[][..]),
+            kind::TAGGED_ACCESS => (Self::tagged_access(&header, id, format, body)?, &[][..]),
+            kind::ACCESS_REFUSED => {
+                let status = header.u64::<{ at::CTRL_DATA }>() as i64;
+                let status = i32::try_from(status).ok().filter(|status| *status < 0);
+                let status = status.ok_or(ProtoError("refusal without an error"))?;
+                (PktHdr::AccessRefused { id, status }, &[][..])
+            }
             _ => return Err(ProtoError("packet of an unknown type")),
         };
         Ok(Self {
@@ -242,6 +252,36 @@ impl<'a> RxPkt<'a> {
         let header = Fields::<HEADER>::first_of(bytes);
         header.is_some_and(|header| {
             u64::from(header.u32::<{ at::FLAGS }>()) & FI_DELIVERY_COMPLETE != 0
+        })
+    }
+
+    fn tagged_access(
+        header: &Fields<HEADER>,
+        id: u64,
+        format: PeerFormat,
+        body: &[u8],
+    ) -> Result<PktHdr, ProtoError> {
+        let way = match header.u64::<{ at::CTRL_DATA }>() {
+            1 => Rma::Read,
+            2 => Rma::Write,
+            _ => return Err(ProtoError("access of an unknown direction")),
+        };
+        let message = Message {
+            ack: None,
+            ..Message::of(header, format)?
+        };
+        if message.tag.is_none() {
+            return Err(ProtoError("access without a tag"));
+        }
+        let ranges = rndv_ranges(body)?;
+        if ranges.total().is_none_or(|total| total != message.len) {
+            return Err(ProtoError("access whose memory differs from its length"));
+        }
+        Ok(PktHdr::TaggedAccess {
+            id,
+            way,
+            message,
+            ranges,
         })
     }
 

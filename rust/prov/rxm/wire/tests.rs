@@ -13,7 +13,10 @@ use self::packets::{
 };
 use super::{
     cm_data::CmDataError,
-    layout::at,
+    layout::{
+        at,
+        op, //
+    },
     *, //
 };
 use crate::util::random::SeededRandom;
@@ -181,12 +184,20 @@ mod cases {
         Ok(())
     }
 
+    fn is_access(hdr: &PktHdr) -> bool {
+        matches!(hdr, PktHdr::TaggedAccess { .. })
+    }
+
+    fn has_rndv_ranges(hdr: &PktHdr) -> bool {
+        is_access(hdr) || matches!(hdr, PktHdr::RndvReq { .. } | PktHdr::RndvWrData { .. })
+    }
+
     #[test]
     fn invalid_header_fields_are_refused() -> kernel::error::Result {
         let mut buf = packet_buf()?;
         type In = fn(&PktHdr) -> bool;
         // Offset, invalid value, and the packets that it is invalid in.
-        let invalid: [(usize, u8, In); 13] = [
+        let invalid: [(usize, u8, In); 18] = [
             (at::CTRL_VERSION, 3, |_| true),
             (at::KIND, 9, |_| true),
             (at::KIND, 0xff, |_| true),
@@ -198,6 +209,7 @@ mod cases {
                         | PktHdr::Credit(_)
                         | PktHdr::Shutdown(_)
                         | PktHdr::Ack(_)
+                        | PktHdr::AccessRefused { .. }
                         | PktHdr::RndvWrData { .. }
                 )
             }),
@@ -209,11 +221,14 @@ mod cases {
             (at::LEN + 7, 1, |hdr| {
                 matches!(hdr, PktHdr::Eager(_) | PktHdr::AtomicReq { .. })
             }),
-            (HEADER + ATOMIC_RANGES, 0, |hdr| {
-                matches!(hdr, PktHdr::RndvReq { .. } | PktHdr::RndvWrData { .. })
-            }),
-            (HEADER + ATOMIC_RANGES, 5, |hdr| {
-                matches!(hdr, PktHdr::RndvReq { .. } | PktHdr::RndvWrData { .. })
+            (HEADER + ATOMIC_RANGES, 0, has_rndv_ranges),
+            (HEADER + ATOMIC_RANGES, 5, has_rndv_ranges),
+            (at::CTRL_DATA, 0, is_access),
+            (at::CTRL_DATA, 3, is_access),
+            (at::LEN, 0xff, is_access),
+            (at::OP, op::MSG, is_access),
+            (at::CTRL_DATA + 7, 0x7f, |hdr| {
+                matches!(hdr, PktHdr::AccessRefused { .. })
             }),
             (at::CTRL_DATA, 0, |hdr| matches!(hdr, PktHdr::Shutdown(_))),
             (at::CTRL_DATA, 4, |hdr| matches!(hdr, PktHdr::Shutdown(_))),

@@ -27,9 +27,12 @@ use super::{
     HEADER,
     MAX_PACKET, //
 };
-use crate::abi::flags::{
-    FI_DELIVERY_COMPLETE,
-    FI_REMOTE_CQ_DATA, //
+use crate::{
+    abi::flags::{
+        FI_DELIVERY_COMPLETE,
+        FI_REMOTE_CQ_DATA, //
+    },
+    fi::provider::Rma, //
 };
 
 impl Message {
@@ -145,7 +148,9 @@ impl PktHdr {
         let (header, body) = packet.split_first_chunk_mut::<HEADER>()?;
         *header = *self.header(conn_id, payload).as_bytes();
         match self {
-            Self::RndvReq { ranges, .. } | Self::RndvWrData { ranges, .. } => {
+            Self::RndvReq { ranges, .. }
+            | Self::RndvWrData { ranges, .. }
+            | Self::TaggedAccess { ranges, .. } => {
                 let body = body.first_chunk_mut::<RANGES>()?;
                 *body = [0; RANGES];
                 put_ranges(ranges, body);
@@ -232,6 +237,22 @@ impl PktHdr {
             Self::Ack(slots) => {
                 header.set_u64::<{ at::CTRL_DATA }>(slots);
                 kind::ACK
+            }
+            Self::TaggedAccess {
+                id, way, message, ..
+            } => {
+                message.put(&mut header);
+                header.set_u64::<{ at::ID }>(id);
+                header.set_u64::<{ at::CTRL_DATA }>(match way {
+                    Rma::Read => 1,
+                    Rma::Write => 2,
+                });
+                kind::TAGGED_ACCESS
+            }
+            Self::AccessRefused { id, status } => {
+                header.set_u64::<{ at::ID }>(id);
+                header.set_u64::<{ at::CTRL_DATA }>(i64::from(status) as u64);
+                kind::ACCESS_REFUSED
             }
         };
         header.set_u8::<{ at::KIND }>(kind);

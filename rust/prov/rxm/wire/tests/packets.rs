@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 use super::super::*;
+use crate::fi::provider::Rma;
 use kernel::{
     alloc::KVec,
     prelude::*, //
@@ -81,6 +82,21 @@ pub(in super::super::super) fn for_each_packet(mut f: impl FnMut(PktHdr, usize))
             0,
         );
         f(PktHdr::RndvWrData { id, ranges }, 0);
+        for way in [Rma::Read, Rma::Write] {
+            let message = Message {
+                len: ranges.total().unwrap_or(0),
+                ..message
+            };
+            f(
+                PktHdr::TaggedAccess {
+                    id,
+                    way,
+                    message,
+                    ranges,
+                },
+                0,
+            );
+        }
         for form in [Form::Base, Form::Fetch, Form::Compare] {
             let call = AtomicCall {
                 form,
@@ -102,6 +118,9 @@ pub(in super::super::super) fn for_each_packet(mut f: impl FnMut(PktHdr, usize))
     f(PktHdr::Ack(1 << 63 | 1), 0);
     for msg in [ShutdownMsg::Ask, ShutdownMsg::Agree, ShutdownMsg::Stay] {
         f(PktHdr::Shutdown(msg), 0);
+    }
+    for status in [-1, -42, i32::MIN] {
+        f(PktHdr::AccessRefused { id: 4, status }, 0);
     }
     for status in [0, -13, i32::MIN] {
         for payload in [0, 8, EAGER - ATOMIC_RESP_HDR] {

@@ -1,0 +1,634 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Tests FI_TAGGED_RMA: reads and writes of the memory of a peer's tagged receive. */
+
+#include <rdma/fi_rma.h>
+
+#include "rdm.h"
+#include "rdm_raw.h"
+
+#define TAG		0x123456789abcdef0
+#define LEN		1000
+#define LONGEST		SZ_1M
+/* More accesses than a connection can have in flight. */
+#define MANY		40
+#define BOTH_WAYS	(FI_RMA | FI_TAGGED_RMA)
+/* Port of the raw peer, at which no endpoint listens. */
+#define PORT		1
+#define RAW_TAGGED_RMA	0x6b6f0408
+
+static const size_t lens[] = { 0, 1, LEN, SZ_4K, SZ_16K, SZ_16K + 1, LONGEST };
+
+struct pair {
+	struct kofi_rdm	*a, *b;
+	fi_addr_t	to_b;
+	u8		*near, *far;	/* memory of a, and of the receive of b */
+};
+
+static struct pair *open_pair(struct kunit *test, u64 caps, u64 peer_caps)
+{
+	struct pair *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	p->near = tr_buffer(test, LONGEST);
+	p->far = tr_buffer(test, LONGEST);
+	p->a = rdm_open(test, &(struct rdm_opts) { .caps = caps });
+	p->b = rdm_open(test, &(struct rdm_opts) { .caps = peer_caps });
+	p->to_b = rdm_addr(test, p->a, p->b);
+	return p;
+}
+
+static ssize_t access_iov(struct pair *p, bool is_read, const struct kvec *iov, size_t count,
+			  const struct fi_rma_iov *remote, u64 flags)
+{
+	const struct fi_msg_rma msg = {
+		.msg_iov = iov, .iov_count = count, .addr = p->to_b, .rma_iov = remote,
+		.rma_iov_count = 1, .context = p->near, .data = 77,
+	};
+
+	flags |= FI_TAGGED | FI_COMPLETION;
+	return retry_while_eagain(is_read ? fi_readmsg(p->a->ep, &msg, flags) :
+				  fi_writemsg(p->a->ep, &msg, flags));
+}
+
+static ssize_t access_tag(struct pair *p, bool is_read, size_t len, u64 tag, u64 flags)
+{
+	const struct kvec iov = { p->near, len };
+	const struct fi_rma_iov remote = { .len = len, .key = tag };
+
+	return access_iov(p, is_read, &iov, 1, &remote, flags);
+}
+
+static void post_receive(struct kunit *test, struct pair *p, void *buf, size_t len, u64 tag,
+			 u64 ignore)
+{
+	KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_trecv(p->b->ep, buf, len, NULL,
+							     FI_ADDR_UNSPEC, tag, ignore, buf)));
+}
+
+static int read_error(struct kunit *test, struct kofi_rdm *rdm, void *context)
+{
+	struct fi_cq_err_entry error = {};
+	struct fi_cq_tagged_entry entry;
+
+	KUNIT_ASSERT_EQ(test, -FI_EAVAIL, fi_cq_sread(rdm->cq, &entry, 1, NULL, FX_WAIT_MS));
+	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(rdm->cq, &error, 0));
+	KUNIT_EXPECT_PTR_EQ(test, context, error.op_context);
+	return error.err;
+}
+
+static void expect_transfer(struct kunit *test, struct pair *p, bool is_read, size_t len)
+{
+	struct fi_cq_tagged_entry entry;
+
+	rdm_expect(test, p->a, p->near, &entry);
+	KUNIT_EXPECT_EQ(test, FI_TAGGED | FI_SEND | FI_RMA | (is_read ? FI_READ : FI_WRITE),
+			entry.flags);
+	rdm_expect(test, p->b, p->far, &entry);
+	KUNIT_EXPECT_EQ(test, FI_TAGGED | FI_RECV | FI_RMA | (is_read ? FI_READ : FI_WRITE),
+			entry.flags);
+	KUNIT_EXPECT_EQ(test, len, entry.len);
+	KUNIT_EXPECT_EQ(test, TAG, entry.tag);
+}
+
+static void tagged_rma_transfers_every_length(struct kunit *test)
+{
+	struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS);
+
+	for (int i = 0; i < 2 * ARRAY_SIZE(lens); i++) {
+		bool is_read = i % 2;
+		size_t len = lens[i / 2];
+		u8 *from = is_read ? p->far : p->near, *to = is_read ? p->near : p->far;
+
+		tr_fill(from, len, i);
+		memset(to, 0, LONGEST);
+		post_receive(test, p, p->far, len, TAG, 0);
+		KUNIT_ASSERT_EQ(test, 0, access_tag(p, is_read, len, TAG, 0));
+		expect_transfer(test, p, is_read, len);
+		KUNIT_EXPECT_TRUE_MSG(test, tr_intact(to, len, i), "%zu bytes, read %d", len, is_read);
+		KUNIT_EXPECT_NULL(test, memchr_inv(to + len, 0, LONGEST - len));
+	}
+}
+
+/* A receive may be longer than the access, and data travel with a write. */
+static void tagged_rma_uses_the_beginning_of_a_receive(struct kunit *test)
+{
+	struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS);
+	struct fi_cq_tagged_entry entry;
+
+	for (int is_read = 0; is_read < 2; is_read++) {
+		post_receive(test, p, p->far, LONGEST, TAG, 0);
+		KUNIT_ASSERT_EQ(test, 0, access_tag(p, is_read, LEN, TAG,
+						    is_read ? 0 : FI_REMOTE_CQ_DATA));
+		rdm_expect(test, p->a, p->near, &entry);
+		rdm_expect(test, p->b, p->far, &entry);
+		KUNIT_EXPECT_EQ(test, LEN, entry.len);
+		KUNIT_EXPECT_EQ(test, is_read ? 0 : FI_REMOTE_CQ_DATA,
+				entry.flags & FI_REMOTE_CQ_DATA);
+		if (!is_read)
+			KUNIT_EXPECT_EQ(test, 77, entry.data);
+	}
+}
+
+/* Accesses match as messages do: by tag and ignored bits, in posting order. */
+static void tagged_rma_matches_receives_in_posting_order(struct kunit *test)
+{
+	struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS);
+	struct fi_cq_tagged_entry entry;
+
+	post_receive(test, p, p->far, LEN, 1, 0);
+	post_receive(test, p, p->far + LEN, LEN, 2, 0);
+	post_receive(test, p, p->far + 2 * LEN, LEN, 0, ~0ULL);
+	post_receive(test, p, p->far + 3 * LEN, LEN, 2, 0);
+	for (int i = 0; i < 3; i++) {
+		static const int expected[] = { 1, 2, 3 };
+
+		tr_fill(p->near, LEN, i);
+		KUNIT_ASSERT_EQ(test, 0, access_tag(p, false, LEN, 2, 0));
+		rdm_expect(test, p->a, p->near, &entry);
+		rdm_expect(test, p->b, p->far + expected[i] * LEN, &entry);
+		KUNIT_EXPECT_EQ(test, 2, entry.tag);
+		KUNIT_EXPECT_TRUE(test, tr_intact(p->far + expected[i] * LEN, LEN, i));
+	}
+	KUNIT_EXPECT_EQ(test, 0, fi_cancel(&p->b->ep->fid, p->far));
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, read_error(test, p->b, p->far));
+}
+
+/* An access without a receive fails, and a later receive does not see it. */
+static void tagged_rma_without_a_receive_fails(struct kunit *test)
+{
+	struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS);
+	struct fi_cq_tagged_entry entry;
+
+	/* An untagged receive does not match. */
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(p->b, FI_ADDR_UNSPEC, p->far + LEN, LEN, p->far + LEN));
+	for (int i = 0; i < 6; i++) {
+		size_t len = i < 2 ? 0 : LEN;
+
+		KUNIT_ASSERT_EQ(test, 0, access_tag(p, i % 2, len, TAG, 0));
+		KUNIT_EXPECT_EQ(test, FI_ENOMSG, read_error(test, p->a, p->near));
+		post_receive(test, p, p->far, LEN, TAG, 0);
+		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(p->b->cq, &entry, 1));
+		KUNIT_ASSERT_EQ(test, 0, fi_cancel(&p->b->ep->fid, p->far));
+		KUNIT_EXPECT_EQ(test, FI_ECANCELED, read_error(test, p->b, p->far));
+	}
+	/* The connection serves on. */
+	tr_fill(p->near, LEN, 1);
+	post_receive(test, p, p->far, LEN, TAG, 0);
+	KUNIT_ASSERT_EQ(test, 0, access_tag(p, false, LEN, TAG, 0));
+	expect_transfer(test, p, false, LEN);
+	KUNIT_EXPECT_TRUE(test, tr_intact(p->far, LEN, 1));
+}
+
+static void tagged_rma_beyond_a_receive_fails_at_both_ends(struct kunit *test)
+{
+	struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS);
+
+	for (int is_read = 0; is_read < 2; is_read++) {
+		memset(p->near, 1, LONGEST);
+		memset(p->far, 2, LONGEST);
+		post_receive(test, p, p->far, LEN - 1, TAG, 0);
+		KUNIT_ASSERT_EQ(test, 0, access_tag(p, is_read, LEN, TAG, 0));
+		KUNIT_EXPECT_EQ(test, FI_ETRUNC, read_error(test, p->a, p->near));
+		KUNIT_EXPECT_EQ(test, FI_ETRUNC, read_error(test, p->b, p->far));
+		KUNIT_EXPECT_NULL(test, memchr_inv(p->near, 1, LONGEST));
+		KUNIT_EXPECT_NULL(test, memchr_inv(p->far, 2, LONGEST));
+	}
+}
+
+/* More accesses than fit into a connection, of both directions, between messages. */
+static void tagged_rma_of_many_accesses_and_messages(struct kunit *test)
+{
+	struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS);
+	int accesses = 0, messages = 0, received = 0;
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < MANY; i++) {
+		post_receive(test, p, p->far + i * LEN, LEN, i, 0);
+		post_receive(test, p, p->far + (MANY + i) * LEN, LEN, MANY + i, 0);
+	}
+	tr_fill(p->near, LEN, 5);
+	for (int i = 0; i < MANY; i++) {
+		const struct kvec iov = { p->near + (i % 2 ? (1 + i) * LEN : 0), LEN };
+		const struct fi_rma_iov remote = { .len = LEN, .key = i };
+
+		KUNIT_ASSERT_EQ(test, 0, access_iov(p, i % 2, &iov, 1, &remote, 0));
+		KUNIT_ASSERT_EQ(test, 0, retry_while_eagain(fi_tsend(p->a->ep, p->near, LEN, NULL,
+								     p->to_b, MANY + i, NULL)));
+	}
+	while (accesses + messages < 2 * MANY) {
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, p->a->cq, &entry, 1));
+		accesses += !!(entry.flags & FI_RMA);
+		messages += !(entry.flags & FI_RMA);
+	}
+	KUNIT_EXPECT_EQ(test, MANY, accesses);
+	for (; received < 2 * MANY; received++)
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, p->b->cq, &entry, 1));
+	for (int i = 0; i < MANY; i++) {
+		if (i % 2 == 0)
+			KUNIT_EXPECT_TRUE(test, tr_intact(p->far + i * LEN, LEN, 5));
+		KUNIT_EXPECT_TRUE(test, tr_intact(p->far + (MANY + i) * LEN, LEN, 5));
+	}
+}
+
+static void tagged_rma_arguments_are_checked(struct kunit *test)
+{
+	static const u64 refused[] = { FI_INJECT, FI_FENCE, FI_REMOTE_SIGNAL };
+	struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS);
+	const struct kvec iov = { p->near, LEN };
+	struct fi_rma_iov remote[2] = { { .len = LEN, .key = TAG }, { .len = LEN } };
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = p->to_b, .rma_iov = remote,
+		.rma_iov_count = 2,
+	};
+
+	for (int i = 0; i < ARRAY_SIZE(refused); i++)
+		KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, access_tag(p, false, LEN, TAG, refused[i]));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, access_tag(p, true, LEN, TAG, FI_REMOTE_CQ_DATA));
+	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, access_tag(p, false, LEN, TAG, FI_PEEK));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_writemsg(p->a->ep, &msg, FI_TAGGED));
+	remote[0].addr = 1;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, access_iov(p, false, &iov, 1, remote, 0));
+	remote[0].addr = 0;
+	remote[0].len = LEN + 1;
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, access_iov(p, false, &iov, 1, remote, 0));
+	msg.addr = 1000;
+	msg.rma_iov_count = 1;
+	remote[0].len = LEN;
+	KUNIT_EXPECT_GT(test, 0, fi_writemsg(p->a->ep, &msg, FI_TAGGED));
+}
+
+/* An end without the capability takes no part. */
+static void tagged_rma_needs_the_capability_of_both_ends(struct kunit *test)
+{
+	struct pair *p = open_pair(test, BOTH_WAYS, FI_RMA);
+	struct pair *q = open_pair(test, FI_RMA, BOTH_WAYS);
+
+	post_receive(test, p, p->far, LEN, TAG, 0);
+	for (int is_read = 0; is_read < 2; is_read++) {
+		KUNIT_ASSERT_EQ(test, 0, access_tag(p, is_read, LEN, TAG, 0));
+		KUNIT_EXPECT_EQ(test, FI_EOPNOTSUPP, read_error(test, p->a, p->near));
+		KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, access_tag(q, is_read, LEN, TAG, 0));
+	}
+	KUNIT_ASSERT_EQ(test, 0, fi_cancel(&p->b->ep->fid, p->far));
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, read_error(test, p->b, p->far));
+}
+
+/* The target's FI_REMOTE_READ and FI_REMOTE_WRITE decide; what it does not permit ends the connection. */
+static void tagged_rma_follows_the_targets_capabilities(struct kunit *test)
+{
+	for (int is_read = 0; is_read < 2; is_read++) {
+		u64 sides = FI_SEND | FI_RECV | (is_read ? FI_REMOTE_WRITE : FI_REMOTE_READ);
+		struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS | sides);
+
+		memset(p->near, 1, LONGEST);
+		memset(p->far, 2, LONGEST);
+		post_receive(test, p, p->far, LEN, TAG, 0);
+		KUNIT_ASSERT_EQ(test, 0, access_tag(p, is_read, LEN, TAG, 0));
+		KUNIT_EXPECT_NE(test, 0, read_error(test, p->a, p->near));
+		KUNIT_EXPECT_NULL(test, memchr_inv(p->near, 1, LONGEST));
+		KUNIT_EXPECT_NULL(test, memchr_inv(p->far, 2, LONGEST));
+		/* The receive stays posted. */
+		KUNIT_ASSERT_EQ(test, 0, access_tag(p, !is_read, LEN, TAG, 0));
+		expect_transfer(test, p, !is_read, LEN);
+	}
+}
+
+/* An initiator whose peers may access other memory of its domain needs the right for the transfer. */
+static void tagged_rma_needs_the_initiators_rights(struct kunit *test)
+{
+	u64 sides = FI_SEND | FI_RECV | FI_READ | FI_WRITE;
+	struct pair *p = open_pair(test, BOTH_WAYS | sides | FI_REMOTE_READ, BOTH_WAYS);
+	struct pair *q = open_pair(test, BOTH_WAYS | sides, BOTH_WAYS);
+
+	KUNIT_EXPECT_EQ(test, -FI_EOPNOTSUPP, access_tag(p, true, LEN, TAG, 0));
+	post_receive(test, p, p->far, LEN, TAG, 0);
+	KUNIT_ASSERT_EQ(test, 0, access_tag(p, false, LEN, TAG, 0));
+	expect_transfer(test, p, false, LEN);
+	/* Without memory of its own that peers may access, both directions work. */
+	for (int is_read = 0; is_read < 2; is_read++) {
+		post_receive(test, q, q->far, LEN, TAG, 0);
+		KUNIT_ASSERT_EQ(test, 0, access_tag(q, is_read, LEN, TAG, 0));
+		expect_transfer(test, q, is_read, LEN);
+	}
+}
+
+static void tagged_rma_is_offered_on_request(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test), *info;
+
+	hints->ep_attr->type = FI_EP_RDM;
+	for (int i = 0; i < 3; i++) {
+		hints->caps = i == 0 ? 0 : i == 1 ? FI_SEND | FI_RECV : FI_MSG | FI_TAGGED | FI_RMA;
+		info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+		KUNIT_EXPECT_EQ_MSG(test, 0, info->caps & FI_TAGGED_RMA, "hints %d", i);
+	}
+	hints->caps |= FI_TAGGED_RMA;
+	info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
+	KUNIT_EXPECT_NE(test, 0, info->caps & FI_TAGGED_RMA);
+	/* The members of a shared receive context could have different rights. */
+	hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+	KUNIT_EXPECT_EQ(test, -FI_ENODATA, fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE,
+						      hints, &info));
+}
+
+/* The initiator closes while its accesses are under way: the receives complete or fail. */
+static void tagged_rma_of_a_closing_initiator(struct kunit *test)
+{
+	for (int round = 0; round < 4 * tr_rounds; round++) {
+		struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS);
+		struct fi_cq_tagged_entry entry;
+		struct fi_cq_err_entry error = {};
+		ssize_t ret;
+
+		post_receive(test, p, p->far, LONGEST, TAG, 0);
+		KUNIT_ASSERT_EQ(test, 0, access_tag(p, round & 1, LONGEST, TAG, 0));
+		usleep_range(100 * round, 100 * round + 100);
+		fx_close(test, &p->a->ep->fid);
+		ret = fi_cq_sread(p->b->cq, &entry, 1, NULL, 100);
+		if (ret == -FI_EAVAIL)
+			KUNIT_EXPECT_EQ(test, 1, fi_cq_readerr(p->b->cq, &error, 0));
+		else if (ret == -FI_EAGAIN)
+			KUNIT_EXPECT_EQ(test, 0, fi_cancel(&p->b->ep->fid, p->far));
+		else
+			KUNIT_EXPECT_EQ(test, 1, ret);
+		fx_close(test, &p->b->ep->fid);
+	}
+}
+
+struct peers {
+	struct kofi_rdm		*rdm;
+	fi_addr_t		to_raw;
+	struct raw		*raw;
+	struct raw_header	got;
+	struct raw_ranges	ranges;
+	int			packets;
+	u8			*memory;
+};
+
+static void on_packet(struct raw *raw, const struct raw_header *header)
+{
+	struct peers *p = raw->context;
+
+	p->got = *header;
+	if (header->kind == RAW_PKT_TAGGED_ACCESS)
+		memcpy(&p->ranges, header + 1, sizeof(p->ranges));
+	p->packets++;
+}
+
+static void connect_raw(struct kunit *test, struct peers *p)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct raw_connect_data data = raw_connect_data(p->raw, PORT, 1);
+
+	raw_disconnect(test, p->raw);
+	data.receives = RAW_TAGGED_RMA;
+	/* The endpoint may still have the previous connection. */
+	while (raw_connect(test, p->raw, &p->rdm->name, &data, sizeof(data))) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for the connection request to be accepted");
+		usleep_range(1000, 2000);
+	}
+	p->packets = 0;
+}
+
+static struct peers *open_peers(struct kunit *test, u64 caps)
+{
+	struct peers *p = kunit_kzalloc(test, sizeof(*p), GFP_KERNEL);
+	struct sockaddr_storage name;
+
+	KUNIT_ASSERT_NOT_NULL(test, p);
+	p->memory = tr_buffer(test, LONGEST);
+	p->raw = raw_open(test, SZ_4K);
+	p->raw->on_packet = on_packet;
+	p->raw->context = p;
+	p->rdm = rdm_open(test, &(struct rdm_opts) { .caps = caps });
+	name = p->rdm->name;
+	/* The port of both families is at the same place. */
+	((struct sockaddr_in *)&name)->sin_port = cpu_to_be16(PORT);
+	KUNIT_ASSERT_EQ(test, 1, rdm_insert(p->rdm, &name, &p->to_raw, 0));
+	connect_raw(test, p);
+	return p;
+}
+
+static void await_packets(struct kunit *test, struct peers *p, int count)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	for (raw_progress(p->raw); p->packets < count; raw_progress(p->raw)) {
+		KUNIT_ASSERT_FALSE_MSG(test, p->raw->is_closed, "the connection has ended");
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "%d packets, not %d",
+				      p->packets, count);
+		usleep_range(50, 100);
+	}
+}
+
+static void await_closed(struct kunit *test, struct peers *p, const char *why)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+
+	for (raw_progress(p->raw); !p->raw->is_closed; raw_progress(p->raw)) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "%s: waited for the end of the connection", why);
+		usleep_range(50, 100);
+	}
+}
+
+/* Sends an access: direction way, 1 for a read and 2 for a write, of len bytes at the raw peer's memory. */
+static void send_access(struct kunit *test, struct peers *p, u64 way, u8 op, u64 len, u64 range_len)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct raw_header *header;
+	struct raw_ranges *ranges;
+	u8 *packet;
+
+	while (!(packet = raw_get_packet(p->raw))) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "waited for a free packet");
+		usleep_range(50, 100);
+	}
+	header = raw_init_packet(p->raw, packet, RAW_PKT_TAGGED_ACCESS);
+	header->op = op;
+	header->id = 9;
+	header->extra = way;
+	header->len = len;
+	header->tag = TAG;
+	ranges = (void *)(header + 1);
+	memset(ranges, 0, sizeof(*ranges));
+	ranges->range[0].addr = (uintptr_t)p->raw->memory;
+	ranges->range[0].len = range_len;
+	ranges->range[0].key = p->raw->key;
+	ranges->count = 1;
+	KUNIT_ASSERT_EQ(test, 0, raw_send(p->raw, packet, sizeof(*header) + sizeof(*ranges)));
+}
+
+/* A peer that sends valid accesses gets them done or refused, and one that sends others is disconnected. */
+static void tagged_rma_of_a_hostile_initiator(struct kunit *test)
+{
+	static const struct {
+		const char	*name;
+		u64		way, len, range_len;
+		u8		op;
+	} invalid[] = {
+		{ "no direction", 0, 64, 64, RAW_TAGGED },
+		{ "direction 3", 3, 64, 64, RAW_TAGGED },
+		{ "no tag", 2, 64, 64, RAW_MSG },
+		{ "an atomic operation", 2, 64, 64, RAW_FETCH },
+		{ "less memory", 2, 64, 63, RAW_TAGGED },
+		{ "more memory", 1, 64, 65, RAW_TAGGED },
+		{ "memory that wraps", 1, U64_MAX, U64_MAX, RAW_TAGGED },
+	};
+	struct peers *p = open_peers(test, BOTH_WAYS);
+	struct fi_cq_tagged_entry entry;
+	int packets;
+
+	for (u64 way = 1; way <= 2; way++) {
+		packets = p->packets;
+		send_access(test, p, way, RAW_TAGGED, 64, 64);
+		await_packets(test, p, packets + 1);
+		KUNIT_EXPECT_EQ(test, RAW_PKT_ACCESS_REFUSED, p->got.kind);
+		KUNIT_EXPECT_EQ(test, 9, p->got.id);
+		KUNIT_EXPECT_EQ(test, -FI_ENOMSG, (s64)p->got.extra);
+	}
+	tr_fill(p->memory, 64, 3);
+	for (u64 way = 1; way <= 2; way++) {
+		packets = p->packets;
+		KUNIT_ASSERT_EQ(test, 0, fi_trecv(p->rdm->ep, p->memory, 64, NULL, FI_ADDR_UNSPEC,
+						  TAG, 0, p));
+		send_access(test, p, way, RAW_TAGGED, 64, 64);
+		await_packets(test, p, packets + 1);
+		KUNIT_EXPECT_EQ(test, RAW_PKT_RNDV_READ_DONE, p->got.kind);
+		KUNIT_EXPECT_EQ(test, 9, p->got.id);
+		rdm_expect(test, p->rdm, p, &entry);
+		KUNIT_EXPECT_EQ(test, 64, entry.len);
+		KUNIT_EXPECT_TRUE(test, tr_intact(p->raw->memory, 64, 3));
+		KUNIT_EXPECT_TRUE(test, tr_intact(p->memory, 64, 3));
+	}
+	for (int i = 0; i < ARRAY_SIZE(invalid); i++) {
+		send_access(test, p, invalid[i].way, invalid[i].op, invalid[i].len,
+			    invalid[i].range_len);
+		await_closed(test, p, invalid[i].name);
+		connect_raw(test, p);
+	}
+	/* Memory with a wrong key fails the receive and ends the connection. */
+	KUNIT_ASSERT_EQ(test, 0, fi_trecv(p->rdm->ep, p->memory, 64, NULL, FI_ADDR_UNSPEC, TAG, 0,
+					  p));
+	p->raw->key ^= 0x100;
+	send_access(test, p, 2, RAW_TAGGED, 64, 64);
+	p->raw->key ^= 0x100;
+	await_closed(test, p, "a wrong key");
+	KUNIT_EXPECT_NE(test, 0, read_error(test, p->rdm, p));
+	KUNIT_EXPECT_TRUE(test, tr_intact(p->memory, 64, 3));
+}
+
+static void tagged_rma_without_the_capability_is_a_violation(struct kunit *test)
+{
+	struct peers *p = open_peers(test, FI_RMA);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_trecv(p->rdm->ep, p->memory, 64, NULL, FI_ADDR_UNSPEC, TAG, 0,
+					  p));
+	send_access(test, p, 1, RAW_TAGGED, 64, 64);
+	await_closed(test, p, "an access");
+	KUNIT_EXPECT_EQ(test, 0, fi_cancel(&p->rdm->ep->fid, p));
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, read_error(test, p->rdm, p));
+}
+
+static void send_reply(struct kunit *test, struct peers *p, enum raw_kind kind, u64 extra)
+{
+	struct raw_header *header;
+	u8 *packet = raw_get_packet(p->raw);
+
+	KUNIT_ASSERT_NOT_NULL(test, packet);
+	header = raw_init_packet(p->raw, packet, kind);
+	header->id = p->got.id;
+	header->extra = extra;
+	memcpy(header + 1, &p->ranges, sizeof(p->ranges));
+	KUNIT_ASSERT_EQ(test, 0, raw_send(p->raw, packet, sizeof(*header) + sizeof(p->ranges)));
+}
+
+/* Replies of a hostile target: the operation ends with them, or with the connection. */
+static void tagged_rma_to_a_hostile_target(struct kunit *test)
+{
+	static const struct {
+		const char	*name;
+		enum raw_kind	kind;
+		s64		extra;
+		int		err;	/* 0: a violation */
+	} replies[] = {
+		{ "no message", RAW_PKT_ACCESS_REFUSED, -FI_ENOMSG, FI_ENOMSG },
+		{ "another error", RAW_PKT_ACCESS_REFUSED, -FI_EIO, FI_EIO },
+		{ "no error", RAW_PKT_ACCESS_REFUSED, 0 },
+		{ "a positive error", RAW_PKT_ACCESS_REFUSED, 5 },
+		{ "an error that is too small", RAW_PKT_ACCESS_REFUSED, S64_MIN },
+		{ "the request to write", RAW_PKT_RNDV_WR_DATA, 0 },
+		{ "an atomic response", RAW_PKT_ATOMIC_RESP, 0 },
+	};
+	struct peers *p = open_peers(test, BOTH_WAYS);
+	const struct kvec iov = { p->memory, LEN };
+	const struct fi_rma_iov remote = { .len = LEN, .key = TAG };
+	const struct fi_msg_rma msg = {
+		.msg_iov = &iov, .iov_count = 1, .addr = p->to_raw, .rma_iov = &remote,
+		.rma_iov_count = 1, .context = p,
+	};
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < 2 * ARRAY_SIZE(replies); i++) {
+		int packets = p->packets, k = i / 2, err;
+
+		KUNIT_ASSERT_EQ(test, 0, i % 2 ? fi_readmsg(p->rdm->ep, &msg, FI_TAGGED) :
+						 fi_writemsg(p->rdm->ep, &msg, FI_TAGGED));
+		await_packets(test, p, packets + 1);
+		KUNIT_ASSERT_EQ(test, RAW_PKT_TAGGED_ACCESS, p->got.kind);
+		KUNIT_EXPECT_EQ(test, i % 2 ? 1 : 2, p->got.extra);
+		KUNIT_EXPECT_EQ(test, TAG, p->got.tag);
+		KUNIT_EXPECT_EQ(test, LEN, p->got.len);
+		KUNIT_EXPECT_EQ(test, LEN, p->ranges.range[0].len);
+		send_reply(test, p, replies[k].kind, replies[k].extra);
+		err = read_error(test, p->rdm, p);
+		if (replies[k].err) {
+			KUNIT_EXPECT_EQ_MSG(test, replies[k].err, err, "%s", replies[k].name);
+			continue;
+		}
+		await_closed(test, p, replies[k].name);
+		connect_raw(test, p);
+	}
+	/* A message is not refused, and a refusal without an access is a violation. */
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(p->rdm, p->to_raw, p->memory, 64, p));
+	await_packets(test, p, 1);
+	rdm_expect(test, p->rdm, p, &entry);
+	send_reply(test, p, RAW_PKT_ACCESS_REFUSED, -FI_EIO);
+	await_closed(test, p, "a refusal without an access");
+}
+
+static struct kunit_case cases[] = {
+	KUNIT_CASE(tagged_rma_is_offered_on_request),
+	KUNIT_CASE(tagged_rma_transfers_every_length),
+	KUNIT_CASE(tagged_rma_uses_the_beginning_of_a_receive),
+	KUNIT_CASE(tagged_rma_matches_receives_in_posting_order),
+	KUNIT_CASE(tagged_rma_without_a_receive_fails),
+	KUNIT_CASE(tagged_rma_beyond_a_receive_fails_at_both_ends),
+	KUNIT_CASE(tagged_rma_of_many_accesses_and_messages),
+	KUNIT_CASE(tagged_rma_arguments_are_checked),
+	KUNIT_CASE(tagged_rma_needs_the_capability_of_both_ends),
+	KUNIT_CASE(tagged_rma_follows_the_targets_capabilities),
+	KUNIT_CASE(tagged_rma_needs_the_initiators_rights),
+	KUNIT_CASE(tagged_rma_of_a_closing_initiator),
+	{}
+};
+
+static struct kunit_suite suite = {
+	.name = "kofi_rdm_tagged_rma",
+	.test_cases = cases,
+};
+
+static struct kunit_case strange_cases[] = {
+	KUNIT_CASE(tagged_rma_of_a_hostile_initiator),
+	KUNIT_CASE(tagged_rma_without_the_capability_is_a_violation),
+	KUNIT_CASE(tagged_rma_to_a_hostile_target),
+	{}
+};
+
+static struct kunit_suite strange_suite = {
+	.name = "kofi_rdm_strange_tagged_rma",
+	.test_cases = strange_cases,
+};
+
+kunit_test_suites(&suite, &strange_suite);
