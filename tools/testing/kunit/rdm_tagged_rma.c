@@ -129,6 +129,45 @@ static void tagged_rma_uses_the_beginning_of_a_receive(struct kunit *test)
 	}
 }
 
+/* The initiator's memory may consist of segments that meet at page boundaries; a device registers no others. */
+static void tagged_rma_of_several_segments(struct kunit *test)
+{
+	static const struct { size_t at[2], len[2]; bool meet; } segments[] = {
+		{ { 0, 3 * PAGE_SIZE }, { PAGE_SIZE, PAGE_SIZE }, true },
+		{ { 100, 3 * PAGE_SIZE }, { PAGE_SIZE - 100, 50 }, true },
+		{ { 0, 100 }, { 100, 100 }, true },
+		{ { 0, 3 * PAGE_SIZE }, { 100, 100 } },
+		{ { 0, 3 * PAGE_SIZE + 1 }, { PAGE_SIZE, PAGE_SIZE } },
+	};
+	struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS);
+	struct fi_cq_tagged_entry entry;
+
+	for (int i = 0; i < 2 * ARRAY_SIZE(segments); i++) {
+		const size_t *at = segments[i / 2].at, *len = segments[i / 2].len;
+		const struct kvec iov[2] = { { p->near + at[0], len[0] }, { p->near + at[1], len[1] } };
+		const struct fi_rma_iov remote = { .len = len[0] + len[1], .key = TAG };
+		bool is_read = i % 2;
+
+		tr_fill(p->near, LONGEST, 3);
+		tr_fill(p->far, remote.len, 4);
+		post_receive(test, p, p->far, LONGEST, TAG, 0);
+		KUNIT_ASSERT_EQ(test, 0, access_iov(p, is_read, iov, 2, &remote, 0));
+		if (!segments[i / 2].meet && !rdm_all_local()) {
+			KUNIT_EXPECT_EQ(test, FI_EINVAL, read_error(test, p->a, p->near));
+			KUNIT_EXPECT_EQ(test, 0, fi_cancel(&p->b->ep->fid, p->far));
+			KUNIT_EXPECT_EQ(test, FI_ECANCELED, read_error(test, p->b, p->far));
+			continue;
+		}
+		rdm_expect(test, p->a, p->near, &entry);
+		rdm_expect(test, p->b, p->far, &entry);
+		KUNIT_EXPECT_EQ(test, remote.len, entry.len);
+		for (int k = 0; k < 2; k++)
+			KUNIT_EXPECT_EQ_MSG(test, 0,
+					    memcmp(p->far + k * len[0], iov[k].iov_base, len[k]),
+					    "row %d, segment %d", i, k);
+	}
+}
+
 /* Accesses match as messages do: by tag and ignored bits, in posting order. */
 static void tagged_rma_matches_receives_in_posting_order(struct kunit *test)
 {
@@ -602,6 +641,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(tagged_rma_is_offered_on_request),
 	KUNIT_CASE(tagged_rma_transfers_every_length),
 	KUNIT_CASE(tagged_rma_uses_the_beginning_of_a_receive),
+	KUNIT_CASE(tagged_rma_of_several_segments),
 	KUNIT_CASE(tagged_rma_matches_receives_in_posting_order),
 	KUNIT_CASE(tagged_rma_without_a_receive_fails),
 	KUNIT_CASE(tagged_rma_beyond_a_receive_fails_at_both_ends),
