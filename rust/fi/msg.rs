@@ -104,6 +104,9 @@ pub enum Direction {
 /// Completion flags of an operation that consumed a receive.
 const RECEIVE_FLAGS: u64 = flags::FI_RECV | flags::FI_REMOTE_WRITE;
 
+/// Completion flags of a receive whose buffer was not written to: a peer wrote elsewhere with data, or read the buffer.
+const UNFILLED: u64 = flags::FI_REMOTE_WRITE | flags::FI_READ;
+
 /// A completed operation.
 pub struct CompletedOp {
     /// The buffer, as it was posted.
@@ -299,10 +302,9 @@ impl Completions {
                 flags::FI_READ => Direction::Read,
                 _ => Direction::Sent,
             },
-            result: match done.flags & flags::FI_REMOTE_WRITE {
-                0 => result,
-                // A peer's write consumes the receive without writing to its buffer.
-                _ => result.map(|_| 0),
+            result: match done.flags & RECEIVE_FLAGS != 0 && done.flags & UNFILLED != 0 {
+                false => result,
+                true => result.map(|_| 0),
             },
             from: is_known.then(|| PeerId::from_addr(done.source)),
             tag: is_tagged.then_some(done.tag),

@@ -144,14 +144,14 @@ pub(super) struct ConnMgr {
 }
 
 impl ConnMgr {
-    /// Creates the connection manager of an endpoint that listens at `local` and has `contexts` receive contexts;
-    /// `lower` is the lower info.
+    /// Creates the connection manager of an endpoint that listens at `local` and has `contexts` receive contexts and
+    /// `extensions` beyond those of every endpoint; `lower` is the lower info.
     #[inline(never)]
     pub(super) fn new(
         local: Option<SocketAddr>,
         tclass: u32,
         lower: &Info,
-        contexts: usize,
+        (contexts, extensions): (usize, Extensions),
     ) -> Self {
         Self {
             peers: KVVec::new(),
@@ -159,7 +159,7 @@ impl ConnMgr {
             local,
             core: None,
             instance: (random() as u32).max(1),
-            extensions: EXTENSIONS.with_contexts(contexts),
+            extensions: EXTENSIONS.and(extensions).with_contexts(contexts),
             tclass,
             is_iwarp: lower.ep().is_some_and(|ep| ep.protocol == FI_PROTO_IWARP),
             is_device_removed: false,
@@ -175,11 +175,6 @@ impl ConnMgr {
             timers: CmTimers::new(),
             armed_timer: None,
         }
-    }
-
-    /// Announces extensions to later peers.
-    pub(super) fn announce(&mut self, extensions: Extensions) {
-        self.extensions = self.extensions.and(extensions);
     }
 
     fn listener(&self, route: Route) -> Option<&Arc<PassiveEndpoint>> {

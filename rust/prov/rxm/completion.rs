@@ -188,7 +188,12 @@ impl CompSinks {
         let Some(sink) = self.tx.ctx(comp.tx_ctx) else {
             return;
         };
-        count(&sink.counters, comp.flags, result);
+        // An access to a tagged receive counts as a read or write.
+        let kind = match comp.flags & FI_RMA {
+            0 => comp.flags,
+            _ => comp.flags & !FI_SEND,
+        };
+        count(&sink.counters, kind, result);
         let completion = Completion::new(comp.context, comp.flags);
         match result {
             Ok(()) if !comp.reports_success => sink.queue.complete_silent(),

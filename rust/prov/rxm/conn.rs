@@ -43,6 +43,7 @@ use super::{
     tx_pool::TxShare,
     wire::{
         Extensions,
+        PeerFormat,
         PktHdr, //
     },
 };
@@ -355,6 +356,8 @@ pub(super) struct Peer {
     /// Address that the peer listens on.
     pub(super) addr: SocketAddr,
     pub(super) conn: Option<Conn>,
+    /// Generation of the last connection that has ended, and whether its messages name a receive context.
+    last_ended: (usize, bool),
     /// Deferred transmit operations, in order.
     pub(super) deferred: BoxList<Packet>,
     /// True while the memory of the first deferred operation is being registered; the others wait for it.
@@ -392,6 +395,7 @@ impl Peer {
             Self {
                 addr,
                 conn: None,
+                last_ended: (0, false),
                 deferred: BoxList::new(),
                 is_registering: false,
                 awaiting_reply: BoxList::new(),
@@ -408,6 +412,23 @@ impl Peer {
             },
             GFP_KERNEL,
         )?)
+    }
+
+    /// Takes the connection, which ends.
+    pub(super) fn take_conn(&mut self) -> Option<Conn> {
+        let conn = self.conn.take()?;
+        self.last_ended = (conn.conn_gen, conn.extensions.contexts().is_some());
+        Some(conn)
+    }
+
+    /// Returns the format of packets that arrived on the connection of generation `conn_gen`, which has ended; the
+    /// endpoint has `rx_ctxs` receive contexts. Nothing can be acknowledged.
+    #[cold]
+    pub(super) fn ended_format(&self, conn_gen: usize, rx_ctxs: usize) -> PeerFormat {
+        PeerFormat {
+            contexts: (self.last_ended == (conn_gen, true)).then_some(rx_ctxs),
+            ..PeerFormat::PLAIN
+        }
     }
 
     /// Returns whether work is pending for the peer.

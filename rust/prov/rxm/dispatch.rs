@@ -247,7 +247,7 @@ impl EpState {
                 contexts: conn.extensions.contexts().map(|_| rx_ctxs),
                 has_acks: conn.has_acks(),
             },
-            None => PeerFormat::PLAIN,
+            None => peer.ended_format(packet.conn_gen, rx_ctxs),
         };
         let RxPkt { hdr, payload, .. } = RxPkt::parse(rx_bytes, format)?;
         let message = match &hdr {

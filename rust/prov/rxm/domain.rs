@@ -5,8 +5,9 @@
 //!
 //! A device checks the rights of a queue pair, and that a key belongs to its protection domain. The receiver reads a
 //! long message from the sender's memory, so the sender's queue pair has to permit remote reads even if the endpoint
-//! does not offer them. Connections of such an endpoint use the second protection domain, where only messages in
-//! transit are registered: the consumer's keys are not valid there, even if the driver checks no rights.
+//! does not offer them, and remote writes for what it reads with FI_TAGGED_RMA. Connections of such an endpoint use the
+//! second protection domain, where only the memory of such operations is registered: the consumer's keys are not valid
+//! there, even if the driver checks no rights.
 //!
 //! A region is registered with the lower provider for the device, and in the region table of the domain for atomic
 //! operations, which the CPU executes.

@@ -23,6 +23,7 @@ use self::{
     ctx_close::CtxDrain, //
 };
 use super::{
+    super::common::mr_table::EpRights,
     completion::{
         RxSink,
         TxSink, //
@@ -209,7 +210,9 @@ impl Endpoint {
         if kind.receives() && !rx_ctx(&core.inner.lock()) {
             let entries = RxEntries::new(context, size)?;
             let mut inner = core.inner.lock();
-            inner.rx_ctxs.ctx_mut(context).set_entries(entries);
+            let rx_ctx = inner.rx_ctxs.ctx_mut(context);
+            rx_ctx.set_entries(entries);
+            rx_ctx.rights = EpRights::from_caps(info.caps());
         }
         let lower = core.domain.lower_info();
         let max_msg_size = info::max_msg_size(lower);

@@ -144,12 +144,16 @@ impl EpCore {
         let (local, _) = info.addresses()?;
         let tclass = tclass::of_endpoint(info);
         tclass::type_of_service(tclass)?;
-        let mut cm = ConnMgr::new(local, tclass, domain.lower_info(), receives);
         let rights = EpRights::from_caps(info.caps());
-        if rights.has_tagged_rma() {
-            cm.announce(Extensions::TAGGED_RMA);
-        }
-        let cm = KBox::new(cm, GFP_KERNEL)?;
+        let extensions = match rights.has_tagged_rma() {
+            true => Extensions::TAGGED_RMA,
+            false => Extensions::NONE,
+        };
+        let announced = (receives, extensions);
+        let cm = KBox::new(
+            ConnMgr::new(local, tclass, domain.lower_info(), announced),
+            GFP_KERNEL,
+        )?;
         let name = domain.fabric().provider_name();
         let protection = domain.protection_domain(rights)?.clone();
         let regions = (domain.regions().clone(), rights);

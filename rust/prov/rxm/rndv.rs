@@ -15,6 +15,7 @@ use super::{
     },
     ep_state::EpState,
     inflight::{
+        Indexed,
         Inflight,
         PostError, //
     },
@@ -118,8 +119,16 @@ impl EpState {
                     let (id, len) = (rndv.id, rndv.done);
                     let (key, message) = (rndv.key(), rndv.message);
                     let flags = rndv.flags();
+                    // The receive of an access may have ended before: its context was closed.
+                    let reply = match rndv.access {
+                        Some(_) if len as u64 != message.len => PktHdr::AccessRefused {
+                            id,
+                            status: Errno::ECANCELED.to_int(),
+                        },
+                        _ => PktHdr::RndvRdDone { id },
+                    };
                     sinks.complete_rx_as(rx_ctxs, &mut receive, &key, &message, (len, flags));
-                    if !conn.send_ctrl_with_credit(inflight, &PktHdr::RndvRdDone { id }) {
+                    if !conn.send_ctrl_with_credit(inflight, &reply) {
                         rndv_reads.push_front(receive);
                         return;
                     }
@@ -165,6 +174,7 @@ impl EpState {
             peer.is_registering = false;
         }
         if let Some(failed) = failed {
+            self.queued_ops.remove(packet.number());
             self.finish(sinks, packet, failed);
             self.progress_peer(sinks, peer_idx);
             return;
@@ -311,7 +321,7 @@ impl EpState {
     /// # Errors
     ///
     /// The endpoint permits no such access.
-    #[cold]
+    #[inline(never)]
     pub(super) fn receive_tagged_access(
         &mut self,
         sinks: &CompSinks,
@@ -332,8 +342,11 @@ impl EpState {
         if rights.check_tagged(kind).is_err() {
             return Err(ProtoError("access to a tagged receive without the right"));
         }
-        let matcher = &mut self.rx_ctxs.ctx_mut(msg.key.context).matcher;
-        let Some(MatchResult::One(mut receive)) = matcher.match_msg(&msg.key) else {
+        let rx_ctx = self.rx_ctxs.ctx_mut(msg.key.context);
+        if rx_ctx.rights.check_tagged(kind).is_err() {
+            return Ok(RxOutcome::Refused(id, Errno::EACCES));
+        }
+        let Some(MatchResult::One(mut receive)) = rx_ctx.matcher.match_msg(&msg.key) else {
             return Ok(RxOutcome::Refused(id, Errno::ENOMSG));
         };
         let rndv = RndvRead {

@@ -137,8 +137,9 @@ static void ep_08_each_flag_of_a_datagram_access_works_or_is_refused(struct kuni
 
 		if (flag & FORMS)
 			continue;
-		want = reads ? expected(flag, taken & ~FI_INJECT, REFUSED | levels) :
-			       expected(flag, taken | data, REFUSED | levels | FI_REMOTE_CQ_DATA);
+		want = reads ? expected(flag, taken & ~FI_INJECT, REFUSED | levels | FI_TAGGED) :
+			       expected(flag, taken | data,
+					REFUSED | levels | FI_REMOTE_CQ_DATA | FI_TAGGED);
 		KUNIT_EXPECT_EQ_MSG(test, want, reads ? fi_readmsg(a->ep, &msg, flag) :
 							fi_writemsg(a->ep, &msg, flag),
 				    "flag %llx, read %d", flag, reads);

@@ -12,6 +12,8 @@
 /* More accesses than a connection can have in flight. */
 #define MANY		40
 #define BOTH_WAYS	(FI_RMA | FI_TAGGED_RMA)
+/* Last byte of an address at which no host answers */
+#define ABSENT		77
 /* Port of the raw peer, at which no endpoint listens. */
 #define PORT		1
 #define RAW_TAGGED_RMA	0x6b6f0408
@@ -166,6 +168,27 @@ static void tagged_rma_of_several_segments(struct kunit *test)
 					    memcmp(p->far + k * len[0], iov[k].iov_base, len[k]),
 					    "row %d, segment %d", i, k);
 	}
+}
+
+/* After an access whose memory cannot be registered, its context names no later operation. */
+static void tagged_rma_that_fails_is_not_cancelled_later(struct kunit *test)
+{
+	struct pair *p = open_pair(test, BOTH_WAYS, BOTH_WAYS);
+	const struct kvec iov[2] = { { p->near, LEN }, { p->near + 3 * LEN, LEN } };
+	const struct fi_rma_iov remote = { .len = 2 * LEN, .key = TAG };
+	struct kofi_rdm absent = *p->b;
+	fi_addr_t to_absent;
+
+	if (rdm_all_local())
+		kunit_skip(test, "all memory can be registered");
+	((u8 *)&((struct sockaddr_in *)&absent.name)->sin_addr)[3] = ABSENT;
+	to_absent = rdm_addr(test, p->a, &absent);
+	KUNIT_ASSERT_EQ(test, 0, access_iov(p, true, iov, 2, &remote, 0));
+	KUNIT_ASSERT_EQ(test, FI_EINVAL, read_error(test, p->a, p->near));
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(p->a, to_absent, p->far, LEN, p->far));
+	KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(&p->a->ep->fid, p->near));
+	KUNIT_EXPECT_EQ(test, 0, fi_cancel(&p->a->ep->fid, p->far));
+	KUNIT_EXPECT_EQ(test, FI_ECANCELED, read_error(test, p->a, p->far));
 }
 
 /* Accesses match as messages do: by tag and ignored bits, in posting order. */
@@ -642,6 +665,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(tagged_rma_transfers_every_length),
 	KUNIT_CASE(tagged_rma_uses_the_beginning_of_a_receive),
 	KUNIT_CASE(tagged_rma_of_several_segments),
+	KUNIT_CASE(tagged_rma_that_fails_is_not_cancelled_later),
 	KUNIT_CASE(tagged_rma_matches_receives_in_posting_order),
 	KUNIT_CASE(tagged_rma_without_a_receive_fails),
 	KUNIT_CASE(tagged_rma_beyond_a_receive_fails_at_both_ends),

@@ -24,12 +24,14 @@ require_modules kofi_kunit
 knobs=/sys/kernel/debug/failslab
 [ -e $knobs/require-start ] || skip "the kernel has no CONFIG_FAULT_INJECTION_STACKTRACE_FILTER"
 device_up "$1" || fail "$1 does not come up"
+echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose || fail "fault injection cannot be enabled"
 load kofi_kunit addr="$ADDRESS" fail_workers=1 fail_traffic=1 || fail "kofi_kunit.ko does not load"
 # shellcheck disable=SC2046 # the size and the address of kofi.ko
 set -- $(awk '$1 == "kofi" { print $2, $6 }' /proc/modules)
-echo N >$knobs/ignore-gfp-wait && echo 0 >$knobs/verbose && echo "$2" >$knobs/require-start &&
-	printf '0x%x\n' $(($2 + $1)) >$knobs/require-end || fail "fault injection cannot be enabled"
+echo "$2" >$knobs/require-start && printf '0x%x\n' $(($2 + $1)) >$knobs/require-end ||
+	fail "the failures cannot be restricted to kofi.ko"
 run_suites kofi_nomemory
+kernel_logged "ignore-gfp-wait is not N" && fail "allocations do not fail"
 if is_selected kofi_nomemory_rdm; then
 	check allocation_failures_under_rdm_traffic fail_allocations
 fi

@@ -81,7 +81,7 @@ impl EpState {
     /// Removes the connection of a peer. Complete messages that have arrived on it are kept.
     pub(in super::super) fn close(&mut self, sinks: &CompSinks, peer_idx: u32) -> Option<Conn> {
         let _ = self.retry_peer(sinks, peer_idx, false);
-        let mut conn = self.peer(peer_idx)?.conn.take()?;
+        let mut conn = self.peer(peer_idx)?.take_conn()?;
         self.release_conn_rx(&conn);
         conn.ctrl_bufs.append(&mut conn.responses);
         while let Some(packet) = conn.ctrl_bufs.pop() {

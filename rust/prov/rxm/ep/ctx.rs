@@ -6,6 +6,7 @@
 //! memory access.
 
 use super::super::{
+    super::common::mr_table::EpRights,
     info,
     matcher::{
         Matcher,
@@ -130,6 +131,8 @@ pub(in super::super) struct RxCtx {
     pub(in super::super) internal: BoxList<Receive>,
     /// Attachment to a shared receive context, which replaces the own receives.
     pub(in super::super) attachment: Option<SrxAttachment>,
+    /// Rights of peers on the memory of its tagged receives.
+    pub(in super::super) rights: EpRights,
     /// True if the context has been given entries.
     has_entries: bool,
 }
@@ -148,6 +151,7 @@ impl RxCtx {
             receives: BoxList::new(),
             internal: BoxList::new(),
             attachment: None,
+            rights: EpRights::from_caps(0),
             has_entries: false,
         })
     }
