@@ -156,8 +156,13 @@ static void rma_02_operations_behind_a_refused_one_fail(struct kunit *test)
 			KUNIT_EXPECT_EQ(test, i ? FI_ECANCELED : FI_EACCES,
 					err);
 	}
-	if (reads)
-		KUNIT_EXPECT_EQ(test, FI_ECANCELED, read_completion(test, fx, far, FI_READ));
+	if (reads) {
+		err = read_completion(test, fx, far, FI_READ);
+		/* siw may find the end of the connection while it sends the read. */
+		KUNIT_EXPECT_NE(test, 0, err);
+		if (!tr_is_iwarp(fx->pair->info))
+			KUNIT_EXPECT_EQ(test, FI_ECANCELED, err);
+	}
 	KUNIT_EXPECT_NULL(test, memchr_inv(near, 0xa5, LEN));
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
