@@ -60,6 +60,9 @@ const BACKLOG: c_int = 8192;
 /// begins to listen. TCP repeats requests beyond it.
 const IWARP_BACKLOG: c_int = 1024;
 
+/// Number of ports that an endpoint without one tries to listen on.
+const PORT_ATTEMPTS: usize = 16;
+
 impl EpCore {
     /// Opens the lower objects and listens, at an unspecified address of `format` if none is set; sources are
     /// reported by `addresses`. The completion vector `vector` reports completions. May sleep.
@@ -130,7 +133,8 @@ impl EpCore {
         })
     }
 
-    /// Opens a listener on a route, at `local` or at an unspecified address of `format`.
+    /// Opens a listener on a route, at `local` or at an unspecified address of `format`. Without a port, tries several:
+    /// on iWARP, the port that rdma_cm has chosen may be in use by a TCP connection.
     fn listener(
         self: &Arc<Self>,
         route: Route,
@@ -138,22 +142,36 @@ impl EpCore {
         format: u32,
         events: &Arc<EventQueue>,
     ) -> Result<Arc<PassiveEndpoint>> {
+        let cm_core = self.clone();
+        let handler = move |here: ProcessContext, _: &Arc<EventQueue>| cm_core.run_cm(here);
+        events.set_handler(KBox::new(handler, GFP_KERNEL)?, Functions::EMPTY)?;
+        let addr = local.unwrap_or(anywhere(format));
+        for _ in 1..PORT_ATTEMPTS {
+            match self.listen_at(route, addr, events) {
+                Err(Errno::EADDRINUSE) if addr.port() == 0 => {}
+                result => return result,
+            }
+        }
+        self.listen_at(route, addr, events)
+    }
+
+    fn listen_at(
+        &self,
+        route: Route,
+        addr: SocketAddr,
+        events: &Arc<EventQueue>,
+    ) -> Result<Arc<PassiveEndpoint>> {
         let lower_domain = self.protection.lower_domain(route)?;
         let listener = lower_domain
             .fabric
             .passive_endpoint(&lower_domain.info, LISTENER)?;
-        listener
-            .core()
-            .set_name(local.unwrap_or(anywhere(format)))?;
+        listener.core().set_name(addr)?;
         let is_iwarp = route == Route::Device && self.cm.lock().is_iwarp;
         listener.core().set_backlog(match is_iwarp {
             true => IWARP_BACKLOG,
             false => BACKLOG,
         })?;
         listener.bind_eq(events, 0)?;
-        let cm_core = self.clone();
-        let handler = move |here: ProcessContext, _: &Arc<EventQueue>| cm_core.run_cm(here);
-        events.set_handler(KBox::new(handler, GFP_KERNEL)?, Functions::EMPTY)?;
         listener.listen()?;
         Ok(listener)
     }
