@@ -31,11 +31,9 @@ use super::{
     rx_pool::RxPool,
     tx_pool::{
         queued::QueuedOps,
-        unresolved::{
-            addr_hash,
-            Unresolved, //
-        },
-        TxPool, //
+        unresolved::Unresolved,
+        TxPool,
+        TxShare, //
     },
     unexpected::UnexpMsg, //
 };
@@ -58,6 +56,15 @@ use crate::{
 
 /// Number of entries of the cache of recently used peers; a power of two.
 const PEER_CACHE: usize = 64;
+
+/// Returns the place of an address in the cache of recently used peers.
+fn cache_place(addr: &SocketAddr) -> usize {
+    let ip = match addr {
+        SocketAddr::V4(addr) => u32::from(*addr.ip()),
+        SocketAddr::V6(addr) => addr.ip().to_bits() as u32,
+    };
+    (ip ^ u32::from(addr.port())) as usize % PEER_CACHE
+}
 
 /// Number of transmit buffers of an endpoint.
 pub(super) const TX_BUFS: usize = 128;
@@ -255,7 +262,7 @@ impl EpState {
         addr: &SocketAddr,
         peer_av: &AddressVector,
     ) -> Option<u32> {
-        let place = addr_hash(addr, PEER_CACHE);
+        let place = cache_place(addr);
         let peer_cache = self.peer_cache.get(place).copied()?;
         if self.peer(peer_cache).is_some_and(|peer| peer.addr == *addr) {
             return Some(peer_cache);
@@ -354,9 +361,7 @@ impl EpState {
     /// Ends everything that is left when no connection is left.
     pub(super) fn end(&mut self) -> DeferredFree {
         let mut packets = self.unresolved.take_where(|_| true);
-        for share in self.unresolved.shares_mut() {
-            self.tx_pool.put_share(share);
-        }
+        self.tx_pool.put_share(&mut TxShare::slow(packets.len()));
         let mut receives = BoxList::new();
         for peer in self.peers.iter_mut().flatten() {
             packets.append(&mut peer.deferred);

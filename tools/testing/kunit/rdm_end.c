@@ -277,12 +277,8 @@ static void rdm_04_an_unreachable_peer_delays_no_other(struct kunit *test)
 		KUNIT_EXPECT_GT(test, count, 0);
 		for (int i = 0; i < 20; i++) {
 			KUNIT_ASSERT_EQ(test, 0, rdm_recv(other, FI_ADDR_UNSPEC, in, LEN, in));
-			/*
-			 * The send is accepted at once, except the first: until the connection
-			 * manager knows an address, it may share the budget of another one.
-			 */
-			KUNIT_ASSERT_EQ(test, 0, i || round ? fi_inject(rdm->ep, out, LEN, to_other) :
-				retry_while_eagain(fi_inject(rdm->ep, out, LEN, to_other)));
+			/* The send is accepted at once. */
+			KUNIT_ASSERT_EQ(test, 0, fi_inject(rdm->ep, out, LEN, to_other));
 			rdm_expect(test, other, in, NULL);
 		}
 		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, rdm->cq, &error));
@@ -291,6 +287,24 @@ static void rdm_04_an_unreachable_peer_delays_no_other(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, count - 1, read_completions(test, rdm, count - 1));
 	}
 	rdm_exchange(test, rdm, to_other, other);
+}
+
+/* Messages to a new peer are accepted while another peer without a connection holds as many as it may. */
+static void rdm_11_new_peers_share_no_budget(struct kunit *test)
+{
+	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);
+	struct kofi_rdm *other = rdm_open(test, NULL);
+
+	for (int host = ABSENT; host < ABSENT + 16; host++) {
+		struct kofi_rdm *rdm = rdm_open(test, NULL);
+		fi_addr_t to_absent = absent_addr(test, rdm, host), to_other = rdm_addr(test, rdm, other);
+
+		KUNIT_EXPECT_GT(test, send_until_full(rdm, to_absent, out, LEN), 0);
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(other, FI_ADDR_UNSPEC, in, LEN, in));
+		KUNIT_ASSERT_EQ(test, 0, fi_inject(rdm->ep, out, LEN, to_other));
+		rdm_expect(test, other, in, NULL);
+		fx_close(test, &rdm->ep->fid);
+	}
 }
 
 /* Closes an endpoint with as many pending operations as possible. */
@@ -358,6 +372,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_04_both_ends_are_reopened),
 	KUNIT_CASE(rdm_01_pending_sends_complete_after_av_remove),
 	KUNIT_CASE_SLOW(rdm_04_an_unreachable_peer_delays_no_other),
+	KUNIT_CASE(rdm_11_new_peers_share_no_budget),
 	KUNIT_CASE_SLOW(close_01_close_with_the_most_pending_operations),
 	KUNIT_CASE(rdm_operations_that_the_device_refuses_fail),
 	{}

@@ -24,7 +24,7 @@ use super::super::{
     },
     tx_pool::{
         queued::QueuedAt,
-        unresolved::Unresolved, //
+        TxShare, //
     },
 };
 use crate::{
@@ -52,8 +52,7 @@ impl EpState {
             .and_then(|peer_idx| Some((peer_idx, peers.get_mut(peer_idx as usize)?.as_mut()?)));
         let Some((peer_idx, peer)) = known else {
             packet.dest = *to;
-            let hash = Unresolved::hash(to);
-            self.queued_ops.insert(&packet, QueuedAt::Unresolved(hash));
+            self.queued_ops.insert(&packet, QueuedAt::Unresolved);
             self.unresolved.push(packet);
             return;
         };
@@ -77,12 +76,11 @@ impl EpState {
         let Self {
             peers,
             tx_pool,
-            unresolved,
             queued_ops,
             ..
         } = self;
         if let Some(Some(peer)) = peers.get_mut(peer_idx as usize) {
-            tx_pool.transfer(unresolved.share(&packet.dest), &mut peer.tx_share);
+            tx_pool.transfer(&mut TxShare::slow(1), &mut peer.tx_share);
             queued_ops.insert(&packet, QueuedAt::Peer(peer_idx));
             peer.tx_count += 1;
             peer.deferred.push(packet);
@@ -360,8 +358,8 @@ impl EpState {
         let found = self.queued_ops.find(context, tx_ctx);
         let (number, at) = found.ok_or(Errno::ENOENT)?;
         match at {
-            QueuedAt::Unresolved(hash) => {
-                let packet = self.unresolved.take(hash, number);
+            QueuedAt::Unresolved => {
+                let packet = self.unresolved.take(number);
                 let packet = packet.ok_or(Errno::ENOENT)?;
                 self.finish_unresolved(sinks, packet, Errno::ECANCELED);
             }

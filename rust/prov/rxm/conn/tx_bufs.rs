@@ -39,7 +39,7 @@ impl EpState {
         } = self;
         let peer = peer_idx.and_then(|peer_idx| peers.get_mut(peer_idx as usize)?.as_mut());
         let Some(peer) = peer else {
-            return tx_pool.take_or_wait(unresolved.share(to), tx_waiter);
+            return tx_pool.take_or_wait(&mut unresolved.share(to), tx_waiter);
         };
         tx_pool
             .take_or_wait(&mut peer.tx_share, tx_waiter)

@@ -31,7 +31,12 @@ pub(in super::super) struct TxShare {
 impl TxShare {
     /// Creates the share of a peer without buffers.
     pub(in super::super) const fn new() -> Self {
-        Self { held: 0, epoch: 0 }
+        Self::slow(0)
+    }
+
+    /// Creates the share of a peer that holds `held` buffers and has completed no operation.
+    pub(in super::super) const fn slow(held: usize) -> Self {
+        Self { held, epoch: 0 }
     }
 
     /// Returns whether the peer holds no buffer.

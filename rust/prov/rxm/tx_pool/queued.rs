@@ -23,8 +23,8 @@ const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 pub(in super::super) enum QueuedAt {
     /// Deferred queue of the peer with this index.
     Peer(u32),
-    /// Operations to addresses of this hash whose peer has no index.
-    Unresolved(usize),
+    /// Operations whose peer has no index.
+    Unresolved,
 }
 
 /// Context of an operation, and transmit context that it was posted to.
@@ -156,14 +156,14 @@ mod tests {
     fn an_operation_is_found_by_its_context_and_transmit_context() -> Result {
         let mut queued = QueuedOps::new()?;
         queued.link(7, (0x1000, 0), QueuedAt::Peer(4));
-        queued.link(8, (0x1000, 1), QueuedAt::Unresolved(3));
+        queued.link(8, (0x1000, 1), QueuedAt::Unresolved);
         assert_eq!(
             queued.find(context(0x1000), 0),
             Some((7, QueuedAt::Peer(4)))
         );
         assert_eq!(
             queued.find(context(0x1000), 1),
-            Some((8, QueuedAt::Unresolved(3)))
+            Some((8, QueuedAt::Unresolved))
         );
         assert_eq!(queued.find(context(0x1000), 2), None);
         // The peer of the operation has got an index.

@@ -3,7 +3,7 @@
 //! Transmit operations whose peer has no index yet, until the connection manager assigns one. Guarded by
 //! `EpCore::inner`.
 //!
-//! Operations are hashed by address, and the addresses of a hash share the budget of one peer.
+//! There are at most as many as buffers, so a walk over all of them is short.
 
 use super::{
     super::{
@@ -22,117 +22,58 @@ use crate::{
     },
 };
 
-/// Number of hash values; a power of two.
-const HASHES: usize = 16;
-
-/// Operations to addresses of one hash.
-struct Bucket {
-    /// Operations, in order.
-    packets: BoxList<Packet>,
-    /// Buffers that they hold.
-    share: TxShare,
-}
-
-/// Operations to addresses without a peer index.
-pub(in super::super) struct Unresolved {
-    buckets: [Bucket; HASHES],
-    len: usize,
-}
-
-/// Returns a hash of an address, below a power of two `bound`.
-pub(in super::super) fn addr_hash(addr: &SocketAddr, bound: usize) -> usize {
-    let ip = match addr {
-        SocketAddr::V4(addr) => u32::from(*addr.ip()),
-        SocketAddr::V6(addr) => addr.ip().to_bits() as u32,
-    };
-    (ip ^ u32::from(addr.port())) as usize % bound
-}
+/// Operations to addresses without a peer index, in order.
+pub(in super::super) struct Unresolved(BoxList<Packet>);
 
 impl Unresolved {
-    /// Creates an empty table.
+    /// Creates an empty list.
     pub(in super::super) const fn new() -> Self {
-        const EMPTY: Bucket = Bucket {
-            packets: BoxList::new(),
-            share: TxShare::new(),
-        };
-        Self {
-            buckets: [EMPTY; HASHES],
-            len: 0,
-        }
+        Self(BoxList::new())
     }
 
     /// Returns whether there is no operation.
     #[inline(always)]
     pub(in super::super) fn is_empty(&self) -> bool {
-        self.len == 0
+        self.0.is_empty()
     }
 
-    fn bucket(&mut self, addr: &SocketAddr) -> &mut Bucket {
-        &mut self.buckets[Self::hash(addr)]
-    }
-
-    /// Returns the share that operations to an address are counted in.
-    pub(in super::super) fn share(&mut self, addr: &SocketAddr) -> &mut TxShare {
-        &mut self.bucket(addr).share
-    }
-
-    /// Returns the hash of an address.
-    pub(in super::super) fn hash(addr: &SocketAddr) -> usize {
-        addr_hash(addr, HASHES)
+    /// Returns the share of an address: the buffers of its operations. None of them can have completed.
+    pub(in super::super) fn share(&self, addr: &SocketAddr) -> TxShare {
+        TxShare::slow(self.iter().filter(|packet| packet.dest == *addr).count())
     }
 
     /// Adds an operation to `packet.dest`.
     pub(in super::super) fn push(&mut self, packet: ListBox<Packet>) {
-        self.len += 1;
-        self.bucket(&packet.dest).packets.push(packet);
+        self.0.push(packet);
     }
 
-    /// Removes the operation with that buffer, whose address has that hash.
-    pub(in super::super) fn take(&mut self, hash: usize, number: u32) -> Option<ListBox<Packet>> {
-        let packets = &mut self.buckets.get_mut(hash)?.packets;
-        let taken = packets.remove_first_where(|packet| packet.number() == number)?;
-        self.len -= 1;
-        Some(taken)
+    /// Removes the operation with that buffer.
+    pub(in super::super) fn take(&mut self, number: u32) -> Option<ListBox<Packet>> {
+        self.0
+            .remove_first_where(|packet| packet.number() == number)
     }
 
-    /// Returns the address of one of the operations.
+    /// Returns the address of the first operation.
     pub(in super::super) fn next_addr(&self) -> Option<SocketAddr> {
-        if self.is_empty() {
-            return None;
-        }
-        let mut buckets = self.buckets.iter();
-        buckets.find_map(|bucket| Some(bucket.packets.front()?.dest))
+        Some(self.0.front()?.dest)
     }
 
-    /// Removes the operations to an address, in order.
-    pub(in super::super) fn take_to(&mut self, addr: &SocketAddr) -> BoxList<Packet> {
-        let packets = &mut self.bucket(addr).packets;
-        let taken = packets.drain_where(|packet| packet.dest == *addr);
-        self.len -= taken.len();
-        taken
-    }
-
-    /// Removes the operations for which `predicate` holds.
+    /// Removes the operations for which `predicate` holds, in order.
     pub(in super::super) fn take_where(
         &mut self,
         predicate: impl Fn(&Packet) -> bool,
     ) -> BoxList<Packet> {
-        let mut taken = BoxList::new();
-        for bucket in &mut self.buckets {
-            taken.append(&mut bucket.packets.drain_where(&predicate));
-        }
-        self.len -= taken.len();
-        taken
+        self.0.drain_where(predicate)
+    }
+
+    /// Removes the operations to an address, in order.
+    pub(in super::super) fn take_to(&mut self, addr: &SocketAddr) -> BoxList<Packet> {
+        self.take_where(|packet| packet.dest == *addr)
     }
 
     /// Iterates over the operations.
     pub(in super::super) fn iter(&self) -> impl Iterator<Item = &Packet> {
-        self.buckets.iter().flat_map(|bucket| bucket.packets.iter())
-    }
-
-    /// Iterates over the shares, mutable.
-    pub(in super::super) fn shares_mut(&mut self) -> impl Iterator<Item = &mut TxShare> {
-        self.buckets.iter_mut().map(|bucket| &mut bucket.share)
+        self.0.iter()
     }
 }
 
@@ -148,8 +89,7 @@ impl EpState {
         if let Some(comp) = packet.tx_comp() {
             sinks.complete_tx(comp, Err(errno));
         }
-        let share = self.unresolved.share(&packet.dest);
-        self.tx_pool.put(packet, share, false);
+        self.tx_pool.put(packet, &mut TxShare::slow(1), false);
     }
 
     /// Fails the operations to an address that cannot get an index.
