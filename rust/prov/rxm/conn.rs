@@ -34,10 +34,7 @@ use super::{
     rx_entry::Receive,
     rx_pool::SOON,
     sar::{
-        reassembly::{
-            SarMsg,
-            SarRxMsg, //
-        },
+        reassembly::SarMsg,
         SarTable, //
     },
     tx_pool::TxShare,
@@ -113,8 +110,8 @@ pub(super) struct Conn {
     last_grant: Option<Instant<Monotonic>>,
     /// Free control buffers of the connection.
     pub(super) ctrl_bufs: BoxList<Packet>,
-    /// Free reassembly entries for segmented messages.
-    pub(super) free_sar: BoxList<SarRxMsg>,
+    /// Number of further segmented messages that may be in reassembly, of [`MAX_SAR_RX`].
+    pub(super) sar_left: usize,
     /// Number of further segments that may be in flight.
     pub(super) segments: usize,
     /// Number of further reads that may be in flight.
@@ -155,7 +152,6 @@ impl Conn {
         credits: Credits,
         iwarp_order: IwarpOrder,
         shutdown: ShutdownState,
-        free_sar: BoxList<SarRxMsg>,
     ) -> Self {
         Self {
             lower,
@@ -171,7 +167,7 @@ impl Conn {
             acks: Acks::new(),
             last_grant: None,
             ctrl_bufs: BoxList::new(),
-            free_sar,
+            sar_left: MAX_SAR_RX,
             segments: MAX_SEGS,
             reads_left: MAX_READS,
             iwarp_order,

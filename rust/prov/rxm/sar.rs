@@ -30,29 +30,15 @@ pub(super) struct SarRx<T> {
 }
 
 impl<T> SarRx<T> {
-    /// Creates an entry without a message: see [`Self::begin`].
-    pub(super) fn idle(data: T) -> Self {
+    /// Creates the message of the segment `first`, which is not counted yet.
+    pub(super) fn new(first: &Segment, data: T) -> Self {
         Self {
-            id: 0,
-            message: Message {
-                context: 0,
-                ack: None,
-                tag: None,
-                len: 0,
-                data: None,
-            },
+            id: first.id,
+            message: first.message,
             next: 0,
             is_next_deferred: false,
             data,
         }
-    }
-
-    /// Begins the message of the segment `first`.
-    pub(super) fn begin(&mut self, first: &Segment) {
-        self.id = first.id;
-        self.message = first.message;
-        self.next = 0;
-        self.is_next_deferred = false;
     }
 
     /// Returns the whole message.
@@ -206,9 +192,7 @@ mod tests {
 
     /// Creates a message without segments.
     fn begun<T>(first: &Segment, data: T) -> Result<ListBox<SarRx<T>>> {
-        let mut sar = ListBox::new(SarRx::idle(data))?;
-        sar.begin(first);
-        Ok(sar)
+        ListBox::new(SarRx::new(first, data))
     }
 
     /// Creates a message with its first segment.

@@ -15,8 +15,7 @@ use super::{
             CTRL_BUFS,
             INITIAL_RX,
             MAX_READS,
-            MAX_RX_BUFS,
-            MAX_SAR_RX, //
+            MAX_RX_BUFS, //
         },
         ep_core::{
             Bound,
@@ -38,10 +37,6 @@ use super::{
         ring::{
             Ring,
             CONN_TRANSMITS, //
-        },
-        sar::reassembly::{
-            SarMsg,
-            SarRxMsg, //
         },
         wire::{
             Extensions,
@@ -74,10 +69,7 @@ use crate::{
         prelude::*, //
     },
     util::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
+        owned_list::BoxList,
         paged_vec::Growth, //
     },
 };
@@ -244,10 +236,6 @@ impl EpCore {
         if let (Some(loop_ep), Some(core)) = (r#loop::Endpoint::from_endpoint(&lower), &cm.core) {
             loop_ep.set_direct_receiver(core.clone())?;
         }
-        let mut free_sar = BoxList::new();
-        for _ in 0..MAX_SAR_RX {
-            free_sar.push(ListBox::new(SarRxMsg::idle(SarMsg::idle()))?);
-        }
         self.alloc_tx_reserve(here, cm)?;
         // A peer without credits gets all buffers, because it cannot be granted more later.
         let count = match route {
@@ -274,7 +262,6 @@ impl EpCore {
             credits,
             iwarp_order,
             shutdown,
-            free_sar,
         );
         conn.extensions = extensions;
         conn.ring = ring.index;

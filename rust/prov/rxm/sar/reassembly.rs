@@ -58,29 +58,17 @@ pub(in super::super) struct SarMsg {
 pub(in super::super) type SarRxMsg = SarRx<SarMsg>;
 
 impl SarMsg {
-    /// Creates an entry without a message.
-    pub(in super::super) const fn idle() -> Self {
+    /// Creates a message of which nothing has arrived.
+    fn new(number: u64, conn_gen: usize, key: MsgKey) -> Self {
         Self {
-            number: 0,
-            conn_gen: 0,
-            key: MsgKey::NONE,
+            number,
+            conn_gen,
+            key,
             receive: None,
             len: 0,
             chunks: BoxList::new(),
             is_complete: false,
         }
-    }
-
-    /// Begins a message.
-    pub(in super::super) fn begin(&mut self, number: u64, conn_gen: usize, key: MsgKey) {
-        self.number = number;
-        self.conn_gen = conn_gen;
-        self.key = key;
-    }
-
-    /// Resets the entry.
-    pub(in super::super) fn clear(&mut self) {
-        *self = Self::idle();
     }
 
     /// Adds the bytes of the next segment. Any context.
@@ -124,6 +112,7 @@ impl EpState {
         segment: &Segment,
         payload: &[u8],
     ) -> RxResult {
+        let number = self.sar_count + 1;
         let Some(peer) = self.peer(msg.peer_idx) else {
             return Ok(RxOutcome::Done);
         };
@@ -133,16 +122,18 @@ impl EpState {
             return Ok(RxOutcome::Done);
         };
         peer.sar_rx.begin(segment)?;
-        let Some(mut sar) = conn.free_sar.pop() else {
+        if conn.sar_left == 0 {
             return match peer.sar_rx.any(|sar| sar.receive.is_none()) {
                 true => Ok(RxOutcome::Deferred),
                 false => Err(ProtoError("too many messages in reassembly")),
             };
+        }
+        let sar_msg = SarMsg::new(number, msg.conn_gen, msg.key);
+        let Ok(mut sar) = ListBox::new_atomic(SarRx::new(segment, sar_msg)) else {
+            return Ok(RxOutcome::Deferred);
         };
-        self.sar_count += 1;
-        let number = self.sar_count;
-        sar.begin(segment);
-        sar.data.begin(number, msg.conn_gen, msg.key);
+        conn.sar_left -= 1;
+        self.sar_count = number;
         let queued = match self.match_rx(sinks, &msg.key, &msg.message) {
             Ok(receive) => {
                 sar.data.take(receive);
@@ -240,11 +231,11 @@ impl EpState {
         self.free_sar_msg(peer_idx, sar);
     }
 
-    pub(in super::super) fn free_sar_msg(&mut self, peer_idx: u32, mut sar: ListBox<SarRxMsg>) {
-        sar.data.clear();
+    /// Frees a message that has ended, or that could not begin.
+    pub(in super::super) fn free_sar_msg(&mut self, peer_idx: u32, sar: ListBox<SarRxMsg>) {
         let conn = self.conn(peer_idx);
-        if let Some(conn) = conn {
-            conn.free_sar.push(sar);
+        if let Some(conn) = conn.filter(|conn| conn.conn_gen == sar.data.conn_gen) {
+            conn.sar_left += 1;
         }
     }
 
