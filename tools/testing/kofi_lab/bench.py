@@ -15,7 +15,7 @@ from .results import Results
 from .session import Session
 
 RESULT = re.compile(
-    r"bench: impl=(?P<impl>kofi|raw|rdm|hand|loop|ring|user) name=(?P<name>\w+) size=(?P<size>\d+)"
+    r"bench: impl=(?P<impl>kofi|raw|rdm|hand|loop|ring|user|nvme|host) name=(?P<name>\w+) size=(?P<size>\d+)"
     r" value=(?P<value>\d+) unit=(?P<unit>\S+)"
 )
 # Each pair has an implementation, its baseline, and the baseline's name in the table.
@@ -27,6 +27,7 @@ PAIRS = (
     ("loop", "ring", "ring"),
     ("loop", "kofi", "device"),
     ("loop", "user", "shm"),
+    ("nvme", "host", "host"),
 )
 WITHOUT_BASELINE = "rdm"  # the implementation that may be measured without a baseline
 LANES = ("native", "plain")
@@ -41,6 +42,9 @@ MIN_RATIO_TO_MSG = {("rdm_rate", 64): 0.85, ("rdm_bw", 1 << 20): 0.97}
 # By name, size and baseline: the copies of a ring, or the endpoints of a device.
 MAX_LOOP_RATIO = {("loop_lat", 8, "ring"): 1.3}
 MIN_LOOP_RATIO = {("loop_bw", 1 << 20, "ring"): 0.9, ("loop_rate", 64, "device"): 3.0}
+# The baseline is the kernel's own NVMe host.
+MAX_NVME_TIME_RATIO = 1.03
+MIN_NVME_RATE_RATIO = 0.97
 # Measurements without a limit: they show growth, or have a limit on instructions.
 WITHOUT_LIMIT = ("lookup", "again", "remove", "threads", "poll", "handle")
 # Bytes of a packet before the data of a short message; with rxe, the CPU computes their checksum at both ends.
@@ -107,6 +111,13 @@ class Row:
         return ""
 
     @property
+    def nvme_verdict(self) -> str:
+        """The verdict on a measurement of the NVMe host of samples/nvme."""
+        if self.unit == TIME:
+            return limit(self.ratio <= MAX_NVME_TIME_RATIO, f"<= {MAX_NVME_TIME_RATIO}")
+        return limit(self.ratio >= MIN_NVME_RATE_RATIO, f">= {MIN_NVME_RATE_RATIO}")
+
+    @property
     def verdict(self) -> str:
         """The text whether the limit is met, or an empty string if the measurement has no limit."""
         if self.unit == INSTRUCTIONS:
@@ -119,6 +130,8 @@ class Row:
             return self.rdm_verdict
         if self.name.startswith("loop_"):
             return self.loop_verdict
+        if self.name.startswith("nvme_"):
+            return self.nvme_verdict
         if self.unit == BYTES:
             return limit(self.ours <= MAX_BYTES, f"<= {MAX_BYTES}")
         if self.name in WITHOUT_LIMIT:
@@ -229,13 +242,13 @@ def measure(name: str, rounds: int, counting: bool = False) -> list[Row]:
 
 def report(table: list[Row]) -> None:
     """Prints the table."""
-    head = f"{'lane':7}{'name':11}{'size':>8}  {'ours':>14}{'raw':>14}"
+    head = f"{'lane':7}{'name':14}{'size':>8}  {'ours':>14}{'raw':>14}"
     print_line(f"{head}  {'unit':6}{'ratio':>7}  {'beside':7}limit")
     for row in table:
         places = 3 if row.unit == GROWTH else 0
         raw = f"{row.raw:14,.{places}f}" if row.raw else " " * 14
         ratio = f"{row.ratio:7.3f}" if row.raw else " " * 7
-        line = f"{row.lane:7}{row.name:11}{row.size:8}  {row.ours:14,.{places}f}{raw}"
+        line = f"{row.lane:7}{row.name:14}{row.size:8}  {row.ours:14,.{places}f}{raw}"
         print_line(f"{line}  {row.unit:6}{ratio}  {row.beside:7}{row.verdict}".rstrip())
 
 

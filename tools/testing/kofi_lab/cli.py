@@ -194,7 +194,7 @@ def do_demo(_: argparse.Namespace) -> int:
 
 def do_bench(options: argparse.Namespace) -> None:
     """Runs the verb bench."""
-    setup.ensure()
+    setup.ensure(*setup.BENCH)
     bench.run(options.lanes or bench.LANES, options.rounds)
 
 

@@ -27,9 +27,10 @@ GUEST = (
     "busybox-static e2fsprogs ibverbs-providers ibverbs-utils iproute2 libfabric-bin libfabric-dev"
     " perftest qemu-system-x86 rdma-core rdmacm-utils"
 ).split()
-# Packages that only the documentation needs, and those that only the soak needs.
+# Packages that only the documentation, the soak or the bench needs.
 DOCS = ("groff-base", "python3-sphinx")
 SOAK = ("dkms",)
+BENCH = ("fio",)
 
 
 def ensure(*more: str) -> None:

@@ -2,45 +2,12 @@
 # nvme.sh DEVICE: the NVMe host of samples/nvme uses a RAM disk of the kernel's own target. It makes, fills and checks a
 # file system, and survives resets and outages of the controller, the target, the link and the device under I/O.
 
-TARGET=/sys/kernel/config/nvmet
-NQN=nqn.2026-01.kofi:disk
-DISK=/dev/nvme0n1
-CONTROLLER=/sys/class/nvme/nvme0
+. "$KOFI/guest/nvme.sh"
+
 MOUNT=/run/disk
+
 # Attempts to reconnect follow each other by one second.
-OPTIONS="nqn=$NQN,keep_alive_tmo=5,reconnect_delay=1,ctrl_loss_tmo=120"
-
-# put FILE TEXT: writes a line to a file.
-put() { echo "$2" >"$1"; }
-
-# offer_disk, withdraw_disk: make the disk available at the port of the target, or end all of its connections.
-offer_disk() { ln -s $TARGET/subsystems/$NQN $TARGET/ports/1/subsystems/$NQN; }
-withdraw_disk() { rm $TARGET/ports/1/subsystems/$NQN; }
-
-# start_target: exports /dev/ram0 at the device's address.
-start_target() {
-	mount -t configfs configfs /sys/kernel/config && mkdir $TARGET/subsystems/$NQN $TARGET/ports/1 &&
-		mkdir $TARGET/subsystems/$NQN/namespaces/1 || return
-	put $TARGET/subsystems/$NQN/attr_allow_any_host 1 &&
-		put $TARGET/subsystems/$NQN/namespaces/1/device_path /dev/ram0 &&
-		put $TARGET/subsystems/$NQN/namespaces/1/enable 1 || return
-	put $TARGET/ports/1/addr_trtype rdma && put $TARGET/ports/1/addr_adrfam ipv4 &&
-		put $TARGET/ports/1/addr_traddr "$ADDRESS" && put $TARGET/ports/1/addr_trsvcid 4420 || return
-	offer_disk
-}
-stop_target() {
-	[ -L $TARGET/ports/1/subsystems/$NQN ] && withdraw_disk
-	rmdir $TARGET/ports/1 $TARGET/subsystems/$NQN/namespaces/1 $TARGET/subsystems/$NQN &&
-		umount /sys/kernel/config
-}
-
-# attach, detach: connect to the target and wait for the disk, or disconnect.
-attach() {
-	put /dev/nvme-fabrics "transport=kofi,traddr=$ADDRESS,trsvcid=4420,$OPTIONS" && eventually 10 [ -b $DISK ]
-}
-detach() {
-	put $CONTROLLER/delete_controller 1 && eventually 10 [ ! -e $DISK ]
-}
+attach() { connect_disk kofi keep_alive_tmo=5,reconnect_delay=1,ctrl_loss_tmo=120; }
 
 is_live() { [ "$(cat $CONTROLLER/state)" = live ]; }
 drop_caches() { sync && echo 3 >/proc/sys/vm/drop_caches; }
@@ -107,9 +74,7 @@ has_queues() { is_live && [ "$(cat $CONTROLLER/queue_count)" = "$1" ]; }
 
 # lose_target: removes the target for good; the controller is removed when its time is over.
 lose_target() {
-	put /dev/nvme-fabrics \
-		"transport=kofi,traddr=$ADDRESS,trsvcid=4420,nqn=$NQN,reconnect_delay=1,ctrl_loss_tmo=2" &&
-		eventually 10 [ -b $DISK ] && withdraw_disk && eventually 30 [ ! -e $CONTROLLER ]
+	connect_disk kofi reconnect_delay=1,ctrl_loss_tmo=2 && withdraw_disk && eventually 30 [ ! -e $CONTROLLER ]
 }
 refuse_second_connection() { ! attach 2>/dev/null; }
 refuse_unknown_disk() {
@@ -133,7 +98,7 @@ check survives_a_restart_of_the_target survive restart_target
 check survives_a_replaced_device survive replace_device
 check survives_a_link_that_is_down survive set_link_down
 check leaves_an_intact_file_system check_file_system
-check disconnects detach
+check disconnects disconnect_disk
 check refuses_an_unknown_disk refuse_unknown_disk
 check gives_up_a_lost_target lose_target
 offer_disk
