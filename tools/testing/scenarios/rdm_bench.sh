@@ -18,6 +18,7 @@ measure() {
 [ "$LANE" = native ] && scale=8 || scale=1
 [ "$LANE" = native ] && often=80 || often=1
 [ "$LANE" = native ] && known=100000 || known=10000
+[ "$LANE" = native ] && connections=256 || connections=32
 round=0
 while [ $round -lt "${1:-5}" ]; do
 	if [ $((round % 2)) = 0 ]; then
@@ -56,7 +57,7 @@ while [ $round -lt "${1:-5}" ]; do
 		measure rdm "peers $peers $((often * 80))"
 	done
 	measure peers "known $known"
-	measure peers "connections 32"
+	measure peers "connections $connections"
 	unload kofi_bench kofi_rdm kofi_hand kofi_peers kofi || fail "the modules do not unload"
 	round=$((round + 1))
 done
