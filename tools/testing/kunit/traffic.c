@@ -92,15 +92,21 @@ void tr_expect(struct kunit *test, struct fid_cq *cq, void *context, u64 flag,
 		KUNIT_EXPECT_EQ(test, len, entry.len);
 }
 
-void tr_expect_error(struct kunit *test, struct fid_cq *cq, void *context,
-		     int err)
+int tr_read_error(struct kunit *test, struct fid_cq *cq, void *context)
 {
 	struct fi_cq_err_entry entry = {};
 
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, cq, &entry));
 	KUNIT_EXPECT_PTR_EQ(test, context, entry.op_context);
-	KUNIT_EXPECT_EQ_MSG(test, err, entry.err, "%s, want %s",
-			    fi_strerror(entry.err), fi_strerror(err));
+	return entry.err;
+}
+
+void tr_expect_error(struct kunit *test, struct fid_cq *cq, void *context,
+		     int err)
+{
+	int got = tr_read_error(test, cq, context);
+
+	KUNIT_EXPECT_EQ_MSG(test, err, got, "%s, want %s", fi_strerror(got), fi_strerror(err));
 }
 
 ssize_t tr_await(struct fid_cq *cq)

@@ -42,6 +42,8 @@ void tr_exchange(struct kunit *test, struct kofi_pair *pair, int from,
 /* Reads and checks one completion: the context, FI_SEND or FI_RECV, the length. */
 void tr_expect(struct kunit *test, struct fid_cq *cq, void *context, u64 flag,
 	       size_t len);
+/* Reads one error, which has to be of the context; returns its errno. */
+int tr_read_error(struct kunit *test, struct fid_cq *cq, void *context);
 /* Reads one error: the context and the errno. */
 void tr_expect_error(struct kunit *test, struct fid_cq *cq, void *context,
 		     int err);
