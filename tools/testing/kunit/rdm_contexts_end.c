@@ -5,6 +5,7 @@
 
 #include <rdma/fi_rma.h>
 
+#include "rdm_raw.h"
 #include "sep.h"
 #include "traffic.h"
 
@@ -183,8 +184,7 @@ static void close_01_a_transmit_context_with_queued_sends(struct kunit *test)
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t to_closed_port;
 
-	closed_port = e->b->name;
-	((struct sockaddr_in *)&closed_port)->sin_port = htons(1);
+	closed_port = raw_name(&e->b->name, RAW_PORT);
 	to_closed_port = sep_addr(test, e->a, &closed_port);
 	for (int round = 0; round < 3; round++) {
 		/* In the first round the connection is not established yet. */

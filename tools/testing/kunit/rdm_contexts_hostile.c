@@ -11,39 +11,13 @@
 #include "sep.h"
 
 #define LEN	100
-#define PORT	9
-
-/* Part of the receive count in the connect data: announces count receive contexts. */
-#define RAW_CONTEXTS(count)	(0x6b6f0000 | (((count) - 1) << 4 | 2) << 8)
 
 struct hostile {
 	struct sep	*sep;
 	struct raw	*raw;
 	fi_addr_t	to_raw;
 	u8		*in;
-	/* Context index of the last eager message that the raw peer received; number of them. */
-	u8		index;
-	int		received;
 };
-
-static void on_packet(struct raw *raw, const struct raw_header *header)
-{
-	struct hostile *h = raw->context;
-
-	if (header->kind != RAW_PKT_EAGER)
-		return;
-	h->index = header->index;
-	h->received++;
-}
-
-static void connect_raw(struct kunit *test, struct hostile *h, u32 extensions)
-{
-	static u32 instance = 70;
-	struct raw_connect_data data = raw_connect_data(h->raw, PORT, instance++);
-
-	data.receives |= extensions;
-	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, h->raw, &h->sep->name, &data, sizeof(data)));
-}
 
 static struct hostile *hostile(struct kunit *test, u32 extensions)
 {
@@ -54,31 +28,16 @@ static struct hostile *hostile(struct kunit *test, u32 extensions)
 	KUNIT_ASSERT_NOT_NULL(test, h);
 	h->in = tr_buffer(test, SZ_64K);
 	h->sep = sep_open(test, &opts);
-	h->raw = raw_open(test, 4096);
-	h->raw->on_packet = on_packet;
-	h->raw->context = h;
-	name = h->sep->name;
-	((struct sockaddr_in *)&name)->sin_port = htons(PORT);
+	name = raw_name(&h->sep->name, RAW_PORT);
 	h->to_raw = sep_addr(test, h->sep, &name);
-	connect_raw(test, h, extensions);
+	h->raw = raw_open_connected(test, &h->sep->name, extensions);
 	return h;
-}
-
-static u8 *free_packet(struct kunit *test, struct hostile *h)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	u8 *packet;
-
-	while (!(packet = raw_get_packet(h->raw)) && time_before(jiffies, end))
-		usleep_range(50, 100);
-	KUNIT_ASSERT_NOT_NULL(test, packet);
-	return packet;
 }
 
 /* Sends an eager message to that receive context. */
 static void send_eager(struct kunit *test, struct hostile *h, u8 index)
 {
-	u8 *packet = free_packet(test, h);
+	u8 *packet = raw_await_free(test, h->raw);
 	struct raw_header *header;
 
 	header = raw_init_packet(h->raw, packet, RAW_PKT_EAGER);
@@ -91,18 +50,6 @@ static void send_eager(struct kunit *test, struct hostile *h, u8 index)
 static void receive(struct kunit *test, struct hostile *h, int rx, size_t len)
 {
 	KUNIT_ASSERT_EQ(test, 0, fi_recv(h->sep->rx[rx], h->in, len, NULL, FI_ADDR_UNSPEC, h->in));
-}
-
-static void await_end(struct kunit *test, struct hostile *h)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-
-	while (!h->raw->is_closed && time_before(jiffies, end)) {
-		raw_progress(h->raw);
-		usleep_range(50, 100);
-	}
-	KUNIT_EXPECT_TRUE(test, h->raw->is_closed);
-	raw_disconnect(test, h->raw);
 }
 
 /* Without announced contexts the index byte of the header is ignored. */
@@ -131,8 +78,8 @@ static void rdm_08_an_index_out_of_range_ends_the_connection(struct kunit *test)
 	}
 	for (int i = 0; i < ARRAY_SIZE(others); i++) {
 		send_eager(test, h, others[i]);
-		await_end(test, h);
-		connect_raw(test, h, RAW_CONTEXTS(16));
+		raw_await_closed(test, h->raw, "an invalid index");
+		raw_reconnect_as(test, h->raw, &h->sep->name, RAW_PORT, RAW_CONTEXTS(16));
 		receive(test, h, 3, LEN);
 		send_eager(test, h, 3);
 		sep_expect(test, h->sep->rx_cq[3], h->in, NULL);
@@ -142,7 +89,7 @@ static void rdm_08_an_index_out_of_range_ends_the_connection(struct kunit *test)
 /* Sends the first or the second segment of a message of two. */
 static void send_segment(struct kunit *test, struct hostile *h, int half, u8 index)
 {
-	u8 *packet = free_packet(test, h);
+	u8 *packet = raw_await_free(test, h->raw);
 	struct raw_header *header = raw_init_packet(h->raw, packet, RAW_PKT_SEG);
 
 	header->index = index;
@@ -166,17 +113,23 @@ static void rdm_08_segments_of_a_message_have_one_context(struct kunit *test)
 	receive(test, h, 5, SZ_32K);
 	send_segment(test, h, 0, 5);
 	send_segment(test, h, 1, 6);
-	await_end(test, h);
+	raw_await_closed(test, h->raw, "another context");
+	raw_disconnect(test, h->raw);
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, h->sep->rx_cq[5], &error));
 	KUNIT_EXPECT_EQ(test, FI_ECONNABORTED, error.err);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(h->sep->rx_cq[6], &entry, 1));
+}
+
+static bool has_first_segment(struct hostile *h)
+{
+	fi_cq_read(h->sep->rx_cq[5], NULL, 0);
+	return READ_ONCE(h->in[RAW_EAGER - 1]);
 }
 
 /* The context closes between the two segments of a message: the second segment is dropped. */
 static void close_01_a_context_with_a_partial_message(struct kunit *test)
 {
 	struct hostile *h = hostile(test, RAW_CONTEXTS(1));
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	u8 *other_buf = h->in + SZ_32K;
 	struct fi_cq_tagged_entry entry;
 
@@ -186,10 +139,7 @@ static void close_01_a_context_with_a_partial_message(struct kunit *test)
 		if (!round)
 			receive(test, h, 5, SZ_32K);
 		send_segment(test, h, 0, 5);
-		while (!round && !READ_ONCE(h->in[RAW_EAGER - 1]) && time_before(jiffies, end)) {
-			fi_cq_read(h->sep->rx_cq[5], NULL, 0);
-			usleep_range(50, 100);
-		}
+		raw_await(test, h->raw, round || has_first_segment(h), "the first segment");
 		fx_close(test, &h->sep->rx[5]->fid);
 		memset(h->in, 0xa5, SZ_32K);
 		send_segment(test, h, 1, 5);
@@ -219,30 +169,25 @@ static void close_01_a_context_with_a_partial_message(struct kunit *test)
 /* Sends to a context of the raw peer; returns the received index, or a negative errno. */
 static int send(struct kunit *test, struct hostile *h, int index)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct raw *raw = h->raw;
 	struct fi_cq_err_entry error = {};
 	struct fi_cq_tagged_entry entry;
-	int received = h->received, ret;
+	int received = raw->packets, ret;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_send(h->sep->tx[1], h->in, LEN, NULL,
 					 fi_rx_addr(h->to_raw, index, SEP_BITS), h));
-	do {
-		raw_progress(h->raw);
-		usleep_range(50, 100);
-		ret = fi_cq_read(h->sep->tx_cq[1], &entry, 1);
-	} while (ret == -FI_EAGAIN && time_before(jiffies, end));
+	raw_await(test, raw, (ret = fi_cq_read(h->sep->tx_cq[1], &entry, 1)) != -FI_EAGAIN,
+		  "the completion of a message to context %d", index);
 	if (ret == 1) {
-		while (h->received == received && time_before(jiffies, end)) {
-			raw_progress(h->raw);
-			usleep_range(50, 100);
-		}
-		KUNIT_EXPECT_EQ(test, received + 1, h->received);
-		return h->index;
+		raw_await_received(test, raw, received + 1);
+		KUNIT_EXPECT_EQ(test, received + 1, raw->packets);
+		KUNIT_EXPECT_EQ(test, RAW_PKT_EAGER, raw->got.kind);
+		return raw->got.index;
 	}
 	KUNIT_ASSERT_EQ(test, -FI_EAVAIL, ret);
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(h->sep->tx_cq[1], &error, 0));
 	KUNIT_EXPECT_PTR_EQ(test, (void *)h, error.op_context);
-	KUNIT_EXPECT_EQ(test, received, h->received);
+	KUNIT_EXPECT_EQ(test, received, raw->packets);
 	return -error.err;
 }
 

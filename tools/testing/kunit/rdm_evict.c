@@ -32,41 +32,6 @@ static struct kofi_rdm *open_hub(struct kunit *test)
 	return hub;
 }
 
-/* Connects a raw peer that announces these extensions. */
-static struct raw *connect_raw(struct kunit *test, struct kofi_rdm *hub, u32 extensions)
-{
-	struct raw *raw = raw_open(test, PAGE_SIZE);
-	struct raw_connect_data data = raw_connect_data(raw, 2000, 1);
-
-	data.receives |= extensions;
-	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &hub->name, &data, sizeof(data)));
-	return raw;
-}
-
-/* Waits for a free packet of the raw peer. */
-static u8 *await_packet(struct kunit *test, struct raw *raw)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	u8 *packet;
-
-	while (!(packet = raw_get_packet(raw))) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "waited for a packet");
-		usleep_range(500, 1000);
-	}
-	return packet;
-}
-
-static void await_closed(struct kunit *test, struct raw *raw)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-
-	while (!raw->is_closed) {
-		raw_progress(raw);
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "the connection stays");
-		usleep_range(500, 1000);
-	}
-}
-
 /* The hub sends to another peer, for which it has to close its only connection. */
 static void exchange_with_another(struct kunit *test, struct kofi_rdm *hub)
 {
@@ -101,8 +66,8 @@ static void rdm_11_an_unmatched_rendezvous_is_evicted(struct kunit *test)
 static void rdm_11_an_unmatched_message_outlives_its_eviction(struct kunit *test)
 {
 	struct kofi_rdm *hub = open_hub(test);
-	struct raw *raw = connect_raw(test, hub, 0);
-	u8 *in = tr_buffer(test, LEN), *packet = await_packet(test, raw);
+	struct raw *raw = raw_open_connected(test, &hub->name, 0);
+	u8 *in = tr_buffer(test, LEN), *packet = raw_await_free(test, raw);
 	struct raw_header *header = raw_init_packet(raw, packet, RAW_PKT_EAGER);
 
 	header->op = RAW_TAGGED;
@@ -113,7 +78,7 @@ static void rdm_11_an_unmatched_message_outlives_its_eviction(struct kunit *test
 	rdm_await_unexpected(test, hub, TAG);
 	raw_progress(raw);
 	exchange_with_another(test, hub);
-	await_closed(test, raw);
+	raw_await_closed(test, raw, "eviction");
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(hub->ep, in, LEN, NULL, FI_ADDR_UNSPEC, TAG, 0, in));
 	rdm_expect(test, hub, in, NULL);
 	KUNIT_EXPECT_TRUE(test, !memchr_inv(in, TAG, LEN));
@@ -123,8 +88,8 @@ static void rdm_11_an_unmatched_message_outlives_its_eviction(struct kunit *test
 static void rdm_11_an_incomplete_message_is_evicted(struct kunit *test)
 {
 	struct kofi_rdm *hub = open_hub(test);
-	struct raw *raw = connect_raw(test, hub, 0);
-	u8 *in = tr_buffer(test, 2 * RAW_EAGER), *packet = await_packet(test, raw);
+	struct raw *raw = raw_open_connected(test, &hub->name, 0);
+	u8 *in = tr_buffer(test, 2 * RAW_EAGER), *packet = raw_await_free(test, raw);
 	struct raw_header *header = raw_init_packet(raw, packet, RAW_PKT_SEG);
 
 	KUNIT_ASSERT_EQ(test, 0, fi_trecv(hub->ep, in, 2 * RAW_EAGER, NULL, FI_ADDR_UNSPEC, TAG, 0,
@@ -154,28 +119,16 @@ static void rdm_11_a_peer_that_grants_no_credits_is_evicted(struct kunit *test)
 	raw_disconnect(test, raw);
 }
 
-struct refusals {
-	u32	asked, refused;
-};
-
-static void on_request(struct raw *raw, const struct raw_header *header)
-{
-	struct refusals *refusals = raw->context;
-
-	if (header->kind == RAW_PKT_DISCONNECT && header->extra == RAW_DISC_REQUEST)
-		refusals->asked++;
-}
-
 /* Refuses each request to end the connection, if there is a packet for it. */
-static void refuse(struct raw *raw, struct refusals *refusals)
+static void refuse(struct raw *raw, u32 *refused)
 {
 	u8 *packet = raw_get_packet(raw);
 
-	if (!packet || refusals->refused == refusals->asked)
+	if (!packet || *refused == raw->packets)
 		return;
 	raw_init_packet(raw, packet, RAW_PKT_DISCONNECT)->extra = RAW_DISC_REFUSE;
 	if (!raw_send(raw, packet, RAW_HEADER))
-		refusals->refused++;
+		(*refused)++;
 }
 
 /* A peer that never agrees keeps its connection for a second, and is asked a few times. */
@@ -183,24 +136,24 @@ static void rdm_11_a_peer_that_refuses_is_evicted(struct kunit *test)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct kofi_rdm *hub = open_hub(test), *other = rdm_open(test, NULL);
-	struct raw *raw = connect_raw(test, hub, RAW_SUPPORTS_DISC);
+	struct raw *raw = raw_open_connected(test, &hub->name, RAW_SUPPORTS_DISC);
 	u8 *out = tr_buffer(test, LEN);
-	struct refusals refusals = {};
 	struct fi_cq_tagged_entry entry;
+	u32 refused = 0;
 
-	raw->on_packet = on_request;
-	raw->context = &refusals;
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(hub, rdm_addr(test, hub, other), out, LEN, out));
 	while (fi_cq_read(hub->cq, &entry, 1) != 1) {
-		refuse(raw, &refusals);
+		refuse(raw, &refused);
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "asked %u times, to no end",
-				      refusals.asked);
+				      raw->packets);
 		usleep_range(500, 1000);
 	}
 	KUNIT_EXPECT_PTR_EQ(test, out, entry.op_context);
-	KUNIT_EXPECT_GE(test, refusals.asked, 2);
-	KUNIT_EXPECT_LE(test, refusals.asked, MANY);
-	await_closed(test, raw);
+	KUNIT_EXPECT_EQ(test, RAW_PKT_DISCONNECT, raw->got.kind);
+	KUNIT_EXPECT_EQ(test, RAW_DISC_REQUEST, raw->got.extra);
+	KUNIT_EXPECT_GE(test, raw->packets, 2);
+	KUNIT_EXPECT_LE(test, raw->packets, MANY);
+	raw_await_closed(test, raw, "eviction");
 	raw_disconnect(test, raw);
 }
 

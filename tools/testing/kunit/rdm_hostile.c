@@ -101,7 +101,6 @@ struct hostile_test {
 	u32			honest_count;
 	/* State of the raw peer. */
 	struct raw		*raw;
-	u32			instance;
 	u64			rndv_ids[MAX_RNDV];
 	u32			rndv_count;
 	struct partial		partials[PARTIALS];
@@ -569,7 +568,7 @@ static void reconnect(struct hostile_test *c)
 	c->rndv_count = 0;
 	c->last = VALID;
 	for (;;) {
-		data = raw_connect_data(c->raw, ports[below(c, PORTS)], ++c->instance);
+		data = raw_connect_data(c->raw, ports[below(c, PORTS)]);
 		if (below(c, 2))
 			data.receives |= RAW_SUPPORTS_DISC;
 		err = raw_connect(c->test, c->raw, &c->rdm->name, &data, sizeof(data));
@@ -756,11 +755,8 @@ static void set_up(struct hostile_test *c)
 	c->from_honest = rdm_addr(test, c->rdm, c->honest);
 	c->to_rdm = rdm_addr(test, c->honest, c->rdm);
 	for (int who = 0; who < PORTS; who++) {
-		struct kofi_rdm other = *c->rdm;
-		fi_addr_t addr;
+		fi_addr_t addr = raw_addr(test, c->rdm, ports[who]);
 
-		((struct sockaddr_in *)&other.name)->sin_port = htons(ports[who]);
-		addr = rdm_addr(test, c->rdm, &other);
 		for (int i = who; i < ARRAY_SIZE(c->receives); i += PORTS)
 			receive[i].addr = addr;
 		for (int i = who; i < ARRAY_SIZE(c->sends); i += PORTS)

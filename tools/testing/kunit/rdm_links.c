@@ -312,9 +312,7 @@ static void rdm_04_nothing_is_lost_when_idle_connections_end(struct kunit *test)
 /* Connects once and disconnects; returns the endpoint's id of the connection. */
 static u32 connect_once(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
 {
-	struct raw_connect_data data = raw_connect_data(raw, port, port);
-
-	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &rdm->name, &data, sizeof(data)));
+	raw_reconnect_as(test, raw, &rdm->name, port, 0);
 	raw_disconnect(test, raw);
 	rdm_await_connected(test, rdm, 0);
 	return raw->to;
@@ -324,7 +322,7 @@ static u32 connect_once(struct kunit *test, struct raw *raw, struct kofi_rdm *rd
 static void rdm_04_connection_ids_are_reused(struct kunit *test)
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
-	struct raw *raw = raw_open(test, PAGE_SIZE);
+	struct raw *raw = raw_open(test, SZ_4K);
 
 	for (int i = 0; i < 20; i++)
 		KUNIT_EXPECT_LT(test, connect_once(test, raw, rdm, 2000 + i), 4);
@@ -340,42 +338,19 @@ static void on_packet(struct raw *raw, const struct raw_header *header)
 
 static void await_end(struct kunit *test, struct raw *raw, bool is_end, u64 messages)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-
-	while (!(is_end ? raw->is_closed : (received_msgs & messages) == messages)) {
-		raw_progress(raw);
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-				      "waited for %s, received disconnect messages %llx",
-				      is_end ? "the end of the connection" : "disconnect messages",
-				      received_msgs);
-		usleep_range(500, 1000);
-	}
+	raw_await(test, raw, is_end ? raw->is_closed : (received_msgs & messages) == messages,
+		  "%s, received disconnect messages %llx",
+		  is_end ? "the end of the connection" : "disconnect messages", received_msgs);
 	KUNIT_EXPECT_EQ(test, messages, received_msgs);
 }
 
 static struct raw *connect_raw(struct kunit *test, struct kofi_rdm *rdm, u32 extensions)
 {
-	struct raw *raw = raw_open(test, PAGE_SIZE);
-	struct raw_connect_data data = raw_connect_data(raw, 2000, 1);
+	struct raw *raw = raw_open_connected(test, &rdm->name, extensions);
 
 	received_msgs = 0;
 	raw->on_packet = on_packet;
-	data.receives |= extensions;
-	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &rdm->name, &data, sizeof(data)));
 	return raw;
-}
-
-static void send_disconnect(struct kunit *test, struct raw *raw, u64 message)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	u8 *packet;
-
-	while (!(packet = raw_get_packet(raw))) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "waited for a packet");
-		usleep_range(500, 1000);
-	}
-	raw_init_packet(raw, packet, RAW_PKT_DISCONNECT)->extra = message;
-	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, RAW_HEADER));
 }
 
 static void rdm_04_a_disconnect_request_is_accepted(struct kunit *test)
@@ -383,7 +358,7 @@ static void rdm_04_a_disconnect_request_is_accepted(struct kunit *test)
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
 	struct raw *raw = connect_raw(test, rdm, RAW_SUPPORTS_DISC);
 
-	send_disconnect(test, raw, RAW_DISC_REQUEST);
+	raw_send_ctrl(test, raw, RAW_PKT_DISCONNECT, 0, RAW_DISC_REQUEST);
 	await_end(test, raw, false, BIT(RAW_DISC_ACCEPT));
 	/* The endpoint closes the connection if the peer does not. */
 	await_end(test, raw, true, BIT(RAW_DISC_ACCEPT));
@@ -407,10 +382,10 @@ static void rdm_04_a_refused_disconnect_is_requested_again(struct kunit *test)
 	for (int i = 0; i < 3; i++) {
 		await_end(test, raw, false, BIT(RAW_DISC_REQUEST));
 		received_msgs = 0;
-		send_disconnect(test, raw, RAW_DISC_REFUSE);
+		raw_send_ctrl(test, raw, RAW_PKT_DISCONNECT, 0, RAW_DISC_REFUSE);
 	}
 	await_end(test, raw, false, BIT(RAW_DISC_REQUEST));
-	send_disconnect(test, raw, RAW_DISC_ACCEPT);
+	raw_send_ctrl(test, raw, RAW_PKT_DISCONNECT, 0, RAW_DISC_ACCEPT);
 	await_end(test, raw, true, BIT(RAW_DISC_REQUEST));
 	raw_disconnect(test, raw);
 }
@@ -431,7 +406,7 @@ static void rdm_04_unexpected_disconnect_messages_end_the_connection(struct kuni
 	for (int i = 0; i < ARRAY_SIZE(unexpected_msgs); i++) {
 		struct raw *raw = connect_raw(test, rdm, unexpected_msgs[i].extensions);
 
-		send_disconnect(test, raw, unexpected_msgs[i].message);
+		raw_send_ctrl(test, raw, RAW_PKT_DISCONNECT, 0, unexpected_msgs[i].message);
 		await_end(test, raw, true, 0);
 		raw_disconnect(test, raw);
 		rdm_await_connected(test, rdm, 0);
@@ -442,14 +417,10 @@ static void rdm_04_a_message_after_a_disconnect_request_ends_it(struct kunit *te
 {
 	struct kofi_rdm *rdm = open_with(test, 0, 0);
 	struct raw *raw = connect_raw(test, rdm, RAW_SUPPORTS_DISC);
-	u8 *packet;
 
-	send_disconnect(test, raw, RAW_DISC_REQUEST);
+	raw_send_ctrl(test, raw, RAW_PKT_DISCONNECT, 0, RAW_DISC_REQUEST);
 	await_end(test, raw, false, BIT(RAW_DISC_ACCEPT));
-	packet = raw_get_packet(raw);
-	KUNIT_ASSERT_NOT_NULL(test, packet);
-	raw_init_packet(raw, packet, RAW_PKT_EAGER);
-	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, RAW_HEADER));
+	raw_send_ctrl(test, raw, RAW_PKT_EAGER, 0, 0);
 	await_end(test, raw, true, BIT(RAW_DISC_ACCEPT));
 	raw_disconnect(test, raw);
 }

@@ -47,12 +47,14 @@ struct raw *raw_open(struct kunit *test, size_t memory_len)
 	return raw;
 }
 
-struct raw_connect_data raw_connect_data(struct raw *raw, u16 port, u32 instance)
+struct raw_connect_data raw_connect_data(struct raw *raw, u16 port)
 {
+	static u32 instance;
+
 	return (struct raw_connect_data){
 		.version = 1, .endianness = 2, .ctrl_version = 4, .op_version = 3,
 		.port = port, .flow = raw->needs_recv ? 1 : 2, .eager = RAW_EAGER,
-		.receives = RAW_RECEIVES, .name = 7, .instance = instance,
+		.receives = RAW_RECEIVES, .name = 7, .instance = ++instance,
 	};
 }
 
@@ -87,6 +89,7 @@ int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void 
 	raw->credit_busy = 0;
 	raw->credits = 1;
 	raw->unannounced = -1;
+	raw->packets = 0;
 	raw->cm_data_len = 0;
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(raw->ep));
 	for (int i = 0; i < RAW_RECEIVES; i++)
@@ -112,18 +115,61 @@ int raw_connect(struct kunit *test, struct raw *raw, const void *to, const void 
 	return errnum;
 }
 
-struct raw *raw_open_silent(struct kunit *test, const void *to, u16 port)
+void raw_reconnect(struct kunit *test, struct raw *raw, const void *to, const void *data,
+		   size_t len)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	struct raw *raw = raw_open(test, SZ_4K);
-	struct raw_connect_data data = raw_connect_data(raw, port, port);
+	int err;
 
-	data.flow = 1;
-	while (raw_connect(test, raw, to, &data, sizeof(data))) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "no connection");
+	raw_disconnect(test, raw);
+	while ((err = raw_connect(test, raw, to, data, len))) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for a connection: %s", fi_strerror(err));
 		usleep_range(1000, 2000);
 	}
+}
+
+void raw_reconnect_as(struct kunit *test, struct raw *raw, const void *to, u16 port,
+		      u32 extensions)
+{
+	struct raw_connect_data data = raw_connect_data(raw, port);
+
+	data.receives = extensions ?: data.receives;
+	raw_reconnect(test, raw, to, &data, sizeof(data));
+}
+
+struct raw *raw_open_connected(struct kunit *test, const void *to, u32 extensions)
+{
+	struct raw *raw = raw_open(test, SZ_4K);
+
+	raw_reconnect_as(test, raw, to, RAW_PORT, extensions);
 	return raw;
+}
+
+struct raw *raw_open_silent(struct kunit *test, const void *to, u16 port)
+{
+	struct raw *raw = raw_open(test, SZ_4K);
+	struct raw_connect_data data = raw_connect_data(raw, port);
+
+	data.flow = 1;
+	raw_reconnect(test, raw, to, &data, sizeof(data));
+	return raw;
+}
+
+struct sockaddr_storage raw_name(const struct sockaddr_storage *endpoint, u16 port)
+{
+	struct sockaddr_storage name = *endpoint;
+
+	/* The port of both families is at the same place. */
+	((struct sockaddr_in *)&name)->sin_port = htons(port);
+	return name;
+}
+
+fi_addr_t raw_addr(struct kunit *test, struct kofi_rdm *rdm, u16 port)
+{
+	struct kofi_rdm peer = { .name = raw_name(&rdm->name, port) };
+
+	return rdm_addr(test, rdm, &peer);
 }
 
 void raw_disconnect(struct kunit *test, struct raw *raw)
@@ -171,9 +217,14 @@ static void complete_one(struct raw *raw, const struct fi_cq_tagged_entry *entry
 	if (header->kind == RAW_PKT_CREDIT) {
 		raw->credits += header->extra;
 		raw->probes += !header->extra;
+	} else {
+		raw->packets++;
+		raw->got = *header;
+		if (header->kind == RAW_PKT_RNDV_REQ || header->kind == RAW_PKT_TAGGED_ACCESS)
+			memcpy(&raw->ranges, header + 1, sizeof(raw->ranges));
+		if (raw->on_packet)
+			raw->on_packet(raw, header);
 	}
-	if (header->kind != RAW_PKT_CREDIT && raw->on_packet)
-		raw->on_packet(raw, header);
 	if (receive(raw, packet))
 		raw->is_closed = true;
 }
@@ -209,6 +260,24 @@ void raw_progress(struct raw *raw)
 		send_credits(raw);
 }
 
+void raw_await_received(struct kunit *test, struct raw *raw, u32 count)
+{
+	raw_await(test, raw, raw->packets >= count || raw->is_closed, "%u packets, received %u",
+		  count, raw->packets);
+	KUNIT_ASSERT_GE_MSG(test, raw->packets, count, "the connection has ended");
+}
+
+void raw_await_sent(struct kunit *test, struct raw *raw)
+{
+	raw_await(test, raw, !raw->busy || raw->is_closed, "the packets %x to be sent", raw->busy);
+	KUNIT_ASSERT_EQ_MSG(test, 0, raw->busy, "the connection has ended");
+}
+
+void raw_await_closed(struct kunit *test, struct raw *raw, const char *why)
+{
+	raw_await(test, raw, raw->is_closed, "the end of the connection: %s", why);
+}
+
 u8 *raw_get_packet(struct raw *raw)
 {
 	int free;
@@ -219,6 +288,25 @@ u8 *raw_get_packet(struct raw *raw)
 	    (raw->uses_credits && raw->credits < 2))
 		return NULL;
 	return raw->out + free * RAW_PKT_MAX;
+}
+
+u8 *raw_get_packet_within(struct raw *raw, unsigned int ms)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(ms);
+	u8 *packet;
+
+	while (!(packet = raw_get_packet(raw)) && !raw->is_closed && time_before(jiffies, end))
+		usleep_range(50, 100);
+	return packet;
+}
+
+u8 *raw_await_free(struct kunit *test, struct raw *raw)
+{
+	u8 *packet = raw_get_packet_within(raw, FX_WAIT_MS);
+
+	KUNIT_ASSERT_NOT_NULL_MSG(test, packet, raw->is_closed ? "the connection has ended" :
+				  "waited for a free packet");
+	return packet;
 }
 
 struct raw_header *raw_init_packet(struct raw *raw, u8 *packet, enum raw_kind kind)
@@ -242,18 +330,20 @@ int raw_send(struct raw *raw, u8 *packet, size_t len)
 	return ret;
 }
 
+void raw_send_ctrl(struct kunit *test, struct raw *raw, enum raw_kind kind, u64 id, u64 extra)
+{
+	u8 *packet = raw_await_free(test, raw);
+	struct raw_header *header = raw_init_packet(raw, packet, kind);
+
+	header->id = id;
+	header->extra = extra;
+	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, sizeof(*header)));
+}
+
 void raw_grant(struct kunit *test, struct raw *raw)
 {
-	struct raw_header *credit;
-	u8 *packet;
-
 	/* With credits on both sides, they are granted there. */
 	raw_progress(raw);
-	if (raw->uses_credits)
-		return;
-	packet = raw_get_packet(raw);
-	KUNIT_ASSERT_NOT_NULL(test, packet);
-	credit = raw_init_packet(raw, packet, RAW_PKT_CREDIT);
-	credit->extra = RAW_RECEIVES - 1;
-	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, sizeof(*credit)));
+	if (!raw->uses_credits)
+		raw_send_ctrl(test, raw, RAW_PKT_CREDIT, 0, RAW_RECEIVES - 1);
 }

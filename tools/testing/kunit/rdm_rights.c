@@ -310,18 +310,6 @@ static size_t build_atomic(struct raw *raw, u8 *packet, const struct region *reg
 	return RAW_HEADER + len;
 }
 
-static void connect_raw(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	static u32 instance = 1;
-	struct raw_connect_data data = raw_connect_data(raw, port, instance++);
-
-	while (raw_connect(test, raw, &rdm->name, &data, sizeof(data))) {
-		KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
-		usleep_range(1000, 2000);
-	}
-}
-
 /* A connection permits one wrong key: later requests on it are dropped. */
 static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *test)
 {
@@ -331,27 +319,18 @@ static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *te
 
 	register_region(test, rdm->domain, &region);
 	for (int round = 0; round < 3; round++) {
-		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 		const u64 keys[] = { region.key ^ 0x100, region.key, region.key };
 
-		connect_raw(test, raw, rdm, 1);
+		raw_reconnect_as(test, raw, &rdm->name, RAW_PORT, 0);
 		for (int i = 0; i < ARRAY_SIZE(keys); i++) {
-			u8 *packet;
+			u8 *packet = raw_get_packet_within(raw, FX_WAIT_MS);
 
-			while (!(packet = raw_get_packet(raw)) && !raw->is_closed) {
-				KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
-				usleep_range(50, 100);
-			}
 			if (!packet)
 				break;
 			if (raw_send(raw, packet, build_atomic(raw, packet, &region, keys[i], i)))
 				break;
 		}
-		for (raw_progress(raw); !raw->is_closed; raw_progress(raw)) {
-			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-					      "waited for the end of the connection");
-			usleep_range(50, 100);
-		}
+		raw_await_closed(test, raw, "a wrong key");
 		raw_disconnect(test, raw);
 		rdm_await_connected(test, rdm, 0);
 		KUNIT_EXPECT_TRUE(test, is_untouched(region.memory, REGION_FILL, REGION));
@@ -391,8 +370,7 @@ static u16 port_of(const struct kofi_rdm *rdm)
 /* Sends a request that claims the address of another endpoint, which is connected. */
 static void claim(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port)
 {
-	static u32 instance = 1000;
-	struct raw_connect_data data = raw_connect_data(raw, port, instance++);
+	struct raw_connect_data data = raw_connect_data(raw, port);
 
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED,
 			raw_connect(test, raw, &rdm->name, &data, sizeof(data)));
@@ -415,7 +393,7 @@ static void rdm_10_a_claimed_port_replaces_no_connection(struct kunit *test)
 	}
 	/* After the connection has ended, the next request is accepted. */
 	fx_close(test, &honest->ep->fid);
-	connect_raw(test, raw, rdm, port);
+	raw_reconnect_as(test, raw, &rdm->name, port, 0);
 	raw_disconnect(test, raw);
 }
 
@@ -435,19 +413,19 @@ static void rdm_10_a_peer_cannot_claim_the_endpoints_own_address(struct kunit *t
 static void rdm_10_a_claimed_address_probes_the_connection(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
-	struct raw *first = raw_open(test, SZ_4K), *second = raw_open(test, SZ_4K);
+	struct raw *first = raw_open_connected(test, &rdm->name, 0);
+	struct raw *second = raw_open(test, SZ_4K);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 
-	connect_raw(test, first, rdm, 1);
 	for (raw_progress(first); !first->probes; raw_progress(first)) {
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
 				      "waited for the probe of the existing connection");
 		KUNIT_ASSERT_FALSE(test, first->is_closed);
-		claim(test, second, rdm, 1);
+		claim(test, second, rdm, RAW_PORT);
 	}
 	KUNIT_EXPECT_EQ(test, 1, rdm_connected(rdm));
 	raw_disconnect(test, first);
-	connect_raw(test, second, rdm, 1);
+	raw_reconnect_as(test, second, &rdm->name, RAW_PORT, 0);
 	raw_disconnect(test, second);
 }
 

@@ -180,22 +180,12 @@ static void close_01_a_member_closes_while_a_message_arrives(struct kunit *test)
 }
 
 /* Sends the first half of a message to a member, and waits until it was received. */
-static struct raw *send_first_half(struct kunit *test, struct ends *e, struct kofi_rdm *member,
-				   u32 instance)
+static struct raw *send_first_half(struct kunit *test, struct ends *e, struct kofi_rdm *member)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	struct raw *raw = raw_open(test, RAW_EAGER);
-	struct raw_connect_data data = raw_connect_data(raw, 1, instance);
-	struct raw_header *header;
-	u8 *packet;
+	struct raw *raw = raw_open_connected(test, &member->name, 0);
+	u8 *packet = raw_await_free(test, raw);
+	struct raw_header *header = raw_init_packet(raw, packet, RAW_PKT_SEG);
 
-	KUNIT_ASSERT_EQ(test, 0, raw_connect(test, raw, &member->name, &data, sizeof(data)));
-	while (!(packet = raw_get_packet(raw)) && time_before(jiffies, end)) {
-		raw_progress(raw);
-		usleep_range(50, 100);
-	}
-	KUNIT_ASSERT_NOT_NULL(test, packet);
-	header = raw_init_packet(raw, packet, RAW_PKT_SEG);
 	header->op = RAW_MSG;
 	header->len = 2 * RAW_EAGER;
 	header->id = 7;
@@ -204,11 +194,7 @@ static struct raw *send_first_half(struct kunit *test, struct ends *e, struct ko
 	memcpy(packet + RAW_HEADER, e->out, RAW_EAGER);
 	memset(e->in, 0, LONGEST);
 	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, RAW_PKT_MAX));
-	while (memcmp(e->in, e->out, RAW_EAGER) && time_before(jiffies, end)) {
-		raw_progress(raw);
-		usleep_range(50, 100);
-	}
-	KUNIT_EXPECT_MEMEQ(test, e->in, e->out, RAW_EAGER);
+	raw_await(test, raw, !memcmp(e->in, e->out, RAW_EAGER), "the first half of a message");
 	return raw;
 }
 
@@ -220,7 +206,7 @@ static void close_01_the_receive_of_a_partial_message_is_posted_again(struct kun
 	struct raw *raw;
 
 	rs_post(test, world, e->in, LONGEST, 1);
-	raw = send_first_half(test, e, &world->member[0], 1);
+	raw = send_first_half(test, e, &world->member[0]);
 	fx_close(test, &world->member[0].ep->fid);
 	KUNIT_EXPECT_EQ(test, 0, read_all(test, world, 0));
 	KUNIT_EXPECT_EQ(test, 1, rs_depth(world));
@@ -237,7 +223,7 @@ static void rdm_04_a_partial_message_fails_its_shared_receive(struct kunit *test
 	struct raw *raw;
 
 	rs_post(test, world, e->in, LONGEST, 1);
-	raw = send_first_half(test, e, &world->member[0], 1);
+	raw = send_first_half(test, e, &world->member[0]);
 	raw_disconnect(test, raw);
 	tr_expect_error(test, world->member[0].cq, e->in, FI_ECONNABORTED);
 	KUNIT_EXPECT_EQ(test, 0, rs_depth(world));

@@ -13,62 +13,23 @@
 #include "rdm.h"
 #include "rdm_raw.h"
 
-/* Port of the raw peer, at which no endpoint listens. */
-#define PORT		1
 #define LEN		100
 #define LONG		(2 * RAW_EAGER)
 /* Time to wait for something that may not happen. */
 #define QUIET_MS	300
-
-static u8 *await_packet(struct kunit *test, struct raw *raw, unsigned int ms)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(ms);
-	u8 *packet;
-
-	while (!(packet = raw_get_packet(raw)) && !raw->is_closed && time_before(jiffies, end))
-		usleep_range(50, 100);
-	return packet;
-}
 
 static void send_raw(struct kunit *test, struct raw *raw, u8 *packet, size_t len)
 {
 	KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, len));
 }
 
-/* Waits until all packets that were sent are complete. */
-static void await_sent(struct kunit *test, struct raw *raw)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-
-	for (raw_progress(raw); raw->busy; raw_progress(raw)) {
-		KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
-		KUNIT_ASSERT_FALSE_MSG(test, raw->is_closed, "the connection has ended");
-		usleep_range(50, 100);
-	}
-}
-
-static void connect_raw(struct kunit *test, struct raw *raw, struct kofi_rdm *rdm, u16 port,
-			u32 instance)
-{
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	struct raw_connect_data data = raw_connect_data(raw, port, instance);
-
-	/* The endpoint may still have the previous connection. */
-	while (raw_connect(test, raw, &rdm->name, &data, sizeof(data))) {
-		KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
-		usleep_range(1000, 2000);
-	}
-}
-
 /* Sends one of the two segments of a message. */
 static void send_segment(struct kunit *test, struct raw *raw, u64 id, size_t len, u32 nth, u32 seed)
 {
-	u8 *packet = await_packet(test, raw, FX_WAIT_MS);
+	u8 *packet = raw_await_free(test, raw);
 	size_t part = nth ? len - RAW_EAGER : RAW_EAGER;
-	struct raw_header *header;
+	struct raw_header *header = raw_init_packet(raw, packet, RAW_PKT_SEG);
 
-	KUNIT_ASSERT_NOT_NULL(test, packet);
-	header = raw_init_packet(raw, packet, RAW_PKT_SEG);
 	header->len = len;
 	header->id = id;
 	header->segment = nth;
@@ -82,22 +43,19 @@ static void send_message(struct kunit *test, struct raw *raw, u64 id, u32 seed)
 {
 	send_segment(test, raw, id, LONG, 0, seed);
 	send_segment(test, raw, id, LONG, 1, seed);
-	await_sent(test, raw);
+	raw_await_sent(test, raw);
 }
 
 /* Other implementations reuse a message id once the last packet is sent. */
 static void rdm_07_a_message_id_is_reused_after_the_last_segment(struct kunit *test)
 {
-	struct raw *raw = raw_open(test, SZ_4K);
 	u8 *in = tr_vbuffer(test, LONG);
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	struct raw *raw = raw_open_connected(test, &rdm->name, 0);
 
-	connect_raw(test, raw, rdm, PORT, 1);
 	for (u32 nth = 0; nth < 6; nth++) {
-		if (nth == 3) {
-			raw_disconnect(test, raw);
-			connect_raw(test, raw, rdm, PORT, 2);
-		}
+		if (nth == 3)
+			raw_reconnect_as(test, raw, &rdm->name, RAW_PORT, 0);
 		send_message(test, raw, 5, 10 * nth);
 	}
 	for (u32 nth = 0; nth < 6; nth++) {
@@ -115,23 +73,21 @@ static void rdm_07_a_message_id_is_reused_after_the_last_segment(struct kunit *t
 static void rdm_07_messages_with_equal_ids_are_not_mixed_up(struct kunit *test)
 {
 	static const size_t lens[] = { LONG, RAW_EAGER + LEN };
-	struct raw *raw = raw_open(test, SZ_4K);
 	u8 *in = tr_vbuffer(test, LONG), *packet;
 	struct kofi_rdm *rdm = rdm_open(test, NULL);
+	struct raw *raw = raw_open_connected(test, &rdm->name, 0);
 	struct fi_cq_tagged_entry entry;
 
-	connect_raw(test, raw, rdm, PORT, 1);
 	send_segment(test, raw, 5, lens[0], 0, 10);
 	for (int i = 0; i < TOO_MANY; i++) {
-		packet = await_packet(test, raw, FX_WAIT_MS);
-		KUNIT_ASSERT_NOT_NULL(test, packet);
+		packet = raw_await_free(test, raw);
 		raw_init_packet(raw, packet, RAW_PKT_EAGER)->len = RAW_EAGER;
 		send_raw(test, raw, packet, RAW_PKT_MAX);
 	}
 	send_segment(test, raw, 5, lens[0], 1, 10);
 	send_segment(test, raw, 5, lens[1], 0, 20);
 	send_segment(test, raw, 5, lens[1], 1, 20);
-	await_sent(test, raw);
+	raw_await_sent(test, raw);
 	for (int nth = 0; nth < ARRAY_SIZE(lens); nth++) {
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, in, LONG, in));
 		rdm_expect(test, rdm, in, &entry);
@@ -174,8 +130,8 @@ static void rdm_06_the_unexpected_limit_outlives_a_connection(struct kunit *test
 	int sent = 0, unexpected;
 
 	for (u32 connection = 1; connection <= CONNECTIONS; connection++) {
-		connect_raw(test, raw, rdm, PORT, connection);
-		while ((packet = await_packet(test, raw, QUIET_MS))) {
+		raw_reconnect_as(test, raw, &rdm->name, RAW_PORT, 0);
+		while ((packet = raw_get_packet_within(raw, QUIET_MS))) {
 			raw_init_packet(raw, packet, RAW_PKT_EAGER)->len = RAW_EAGER;
 			send_raw(test, raw, packet, RAW_PKT_MAX);
 			sent++;
@@ -207,25 +163,17 @@ static void rdm_06_exceeding_the_credits_ends_the_connection(struct kunit *test)
 		kunit_skip(test, "what is too much ends the connection by itself");
 	rdm_exchange(test, other, to, rdm);
 	for (u32 connection = 1; connection <= OVERRUN_CONNECTIONS; connection++) {
-		struct raw_connect_data data = raw_connect_data(raw, PORT, connection);
-		unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+		struct raw_connect_data data = raw_connect_data(raw, RAW_PORT);
 
 		data.flow = 1;
-		while (raw_connect(test, raw, &rdm->name, &data, sizeof(data))) {
-			KUNIT_ASSERT_TRUE(test, time_before(jiffies, end));
-			usleep_range(1000, 2000);
-		}
+		raw_reconnect(test, raw, &rdm->name, &data, sizeof(data));
 		/* The raw peer announces no receives of its own either. */
-		while ((packet = await_packet(test, raw, FX_WAIT_MS))) {
+		while ((packet = raw_get_packet_within(raw, FX_WAIT_MS))) {
 			raw_init_packet(raw, packet, RAW_PKT_EAGER)->len = 1;
 			if (raw_send(raw, packet, RAW_HEADER + 1))
 				break;
 		}
-		for (raw_progress(raw); !raw->is_closed; raw_progress(raw)) {
-			KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
-					      "waited for the end of a connection that exceeded its credits");
-			usleep_range(50, 100);
-		}
+		raw_await_closed(test, raw, "credits are exceeded");
 		raw_disconnect(test, raw);
 	}
 	kunit_info(test, "%d of its messages there\n", receive_all(test, rdm, in));
@@ -241,13 +189,12 @@ static void rdm_06_exceeding_the_credits_ends_the_connection(struct kunit *test)
 /* CQ data of a write is reported by endpoints with remote memory access only. */
 static void rdm_cq_data_without_remote_write_is_dropped(struct kunit *test)
 {
-	struct raw *raw = raw_open(test, SZ_4K);
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
+	struct raw *raw = raw_open_connected(test, &rdm->name, 0);
 	struct fi_cq_tagged_entry entry;
 
 	if (raw->needs_recv)
 		kunit_skip(test, "iWARP has no data with a write");
-	connect_raw(test, raw, rdm, PORT, 1);
 	KUNIT_ASSERT_EQ(test, 0, fi_writedata(raw->ep, raw->memory, 0, NULL, 77, 0, 0, 0, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_sread(rdm->cq, &entry, 1, NULL, QUIET_MS));
 	rdm_exchange(test, other, rdm_addr(test, other, rdm), rdm);
@@ -258,7 +205,7 @@ static void rdm_invalid_connect_data_is_rejected(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
-	struct raw_connect_data good = raw_connect_data(raw, PORT, 1);
+	struct raw_connect_data good = raw_connect_data(raw, RAW_PORT);
 	struct {
 		size_t	at;
 		u8	byte;
@@ -288,7 +235,7 @@ static void rdm_invalid_connect_data_is_rejected(struct kunit *test)
 	for (size_t len = sizeof(good); len <= sizeof(data); len += 31) {
 		((struct raw_connect_data *)data)->instance++;
 		memset(data + sizeof(good), 0xff, sizeof(data) - sizeof(good));
-		connect_raw(test, raw, rdm, PORT, 100 + len);
+		raw_reconnect_as(test, raw, &rdm->name, RAW_PORT, 0);
 		raw_disconnect(test, raw);
 	}
 	rdm_exchange(test, other, addr, rdm);
@@ -312,7 +259,7 @@ static void rdm_silent_peers_do_not_keep_connections(struct kunit *test)
 	rdm_exchange(test, other, addr, rdm);
 	for (int round = 0; round < 2; round++) {
 		for (peers = 0; peers < PEERS; peers++) {
-			struct raw_connect_data data = raw_connect_data(raw, 10 + peers, 1 + round);
+			struct raw_connect_data data = raw_connect_data(raw, 10 + peers);
 
 			eps[peers] = fx_bound_ep(test, raw->fx);
 			/* The device may have no more queue pairs. */

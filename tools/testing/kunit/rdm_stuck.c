@@ -28,15 +28,6 @@
 
 static const struct rdm_opts opts = { .cq_size = 4096 };
 
-/* Inserts the address of the silent peer at that port. */
-static fi_addr_t silent_addr(struct kunit *test, struct kofi_rdm *rdm, u16 port)
-{
-	struct kofi_rdm peer = *rdm;
-
-	((struct sockaddr_in *)&peer.name)->sin_port = htons(port);
-	return rdm_addr(test, rdm, &peer);
-}
-
 /* Inserts an address at which no host answers. */
 static fi_addr_t unreachable_addr(struct kunit *test, struct kofi_rdm *rdm, u8 host)
 {
@@ -125,7 +116,7 @@ static void rdm_11_stuck_peers_block_no_other(struct kunit *test)
 	}
 	for (int i = 0; i < SILENT; i++) {
 		raw_open_silent(test, &rdm->name, 1 + i);
-		stuck[i] = silent_addr(test, rdm, 1 + i);
+		stuck[i] = raw_addr(test, rdm, 1 + i);
 	}
 	for (int i = SILENT; i < STUCK; i++)
 		stuck[i] = unreachable_addr(test, rdm, 100 + i);
@@ -153,7 +144,7 @@ static void rdm_11_a_new_peer_beside_two_stuck_ones(struct kunit *test)
 
 	for (int i = 0; i < ARRAY_SIZE(stuck); i++) {
 		raw_open_silent(test, &rdm->name, 1 + i);
-		stuck[i] = silent_addr(test, rdm, 1 + i);
+		stuck[i] = raw_addr(test, rdm, 1 + i);
 	}
 	fill(rdm, stuck, ARRAY_SIZE(stuck), out);
 	other = rdm_open(test, NULL);
@@ -175,7 +166,7 @@ static void ep_13_tx_size_left_is_a_lower_bound(struct kunit *test)
 
 	for (int i = 0; i < ARRAY_SIZE(to); i++) {
 		raw_open_silent(test, &rdm->name, 1 + i);
-		to[i] = silent_addr(test, rdm, 1 + i);
+		to[i] = raw_addr(test, rdm, 1 + i);
 	}
 	KUNIT_EXPECT_EQ(test, size, fi_tx_size_left(rdm->ep));
 	for (int n = 0; n < size / 4; n++)
@@ -205,11 +196,10 @@ static void on_packet(struct raw *raw, const struct raw_header *header)
 static void rdm_11_queued_sends_are_cancelled(struct kunit *test)
 {
 	static const size_t lens[] = { LEN, SEGMENTS, LONGEST };
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	u8 *out = tr_vbuffer(test, LONGEST);
 	struct kofi_rdm *rdm = rdm_open(test, &opts);
 	struct raw *raw = raw_open_silent(test, &rdm->name, 1);
-	fi_addr_t to = silent_addr(test, rdm, 1);
+	fi_addr_t to = raw_addr(test, rdm, 1);
 	struct fid *ep = &rdm->ep->fid;
 	int count = 0, counts[2] = {};
 
@@ -232,11 +222,7 @@ static void rdm_11_queued_sends_are_cancelled(struct kunit *test)
 	raw->on_packet = on_packet;
 	raw->context = counts;
 	raw_grant(test, raw);
-	for (raw_progress(raw); counts[1] < 3; raw_progress(raw)) {
-		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end), "received %d of 3 messages",
-				      counts[1]);
-		usleep_range(50, 100);
-	}
+	raw_await(test, raw, counts[1] >= 3, "3 messages, received %d", counts[1]);
 	await_sent(test, rdm->cq, 3);
 	KUNIT_EXPECT_EQ(test, 0, counts[0]);
 	/* A message that was sent cannot be cancelled. */
@@ -247,12 +233,11 @@ static void rdm_11_queued_sends_are_cancelled(struct kunit *test)
 static void rdm_11_queued_sends_of_a_context_are_cancelled(struct kunit *test)
 {
 	struct sep *sep = sep_open(test, &(struct sep_opts){ .txs = 2, .rxs = 1 });
-	struct sockaddr_storage name = sep->name;
+	struct sockaddr_storage name = raw_name(&sep->name, 1);
 	u8 *out = tr_buffer(test, LEN);
 	fi_addr_t to;
 
 	raw_open_silent(test, &sep->name, 1);
-	((struct sockaddr_in *)&name)->sin_port = htons(1);
 	to = sep_addr(test, sep, &name);
 	for (int i = 0; i < 2; i++)
 		KUNIT_ASSERT_EQ(test, 0, fi_send(sep->tx[i], out, LEN, NULL, to, out));
@@ -274,7 +259,7 @@ static void rdm_11_queued_sends_fail_after_av_remove(struct kunit *test)
 
 	for (int i = 0; i < ARRAY_SIZE(to); i++) {
 		raw_open_silent(test, &rdm->name, 1 + i);
-		to[i] = silent_addr(test, rdm, 1 + i);
+		to[i] = raw_addr(test, rdm, 1 + i);
 		for (int n = i * QUEUED; n < (i + 1) * QUEUED; n++)
 			KUNIT_ASSERT_EQ(test, 0, fi_send(rdm->ep, out, QUEUED, NULL, to[i],
 							 out + n));
