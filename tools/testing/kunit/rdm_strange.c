@@ -235,7 +235,7 @@ static void rdm_invalid_connect_data_is_rejected(struct kunit *test)
 	for (size_t len = sizeof(good); len <= sizeof(data); len += 31) {
 		((struct raw_connect_data *)data)->instance++;
 		memset(data + sizeof(good), 0xff, sizeof(data) - sizeof(good));
-		raw_reconnect_as(test, raw, &rdm->name, RAW_PORT, 0);
+		raw_reconnect(test, raw, &rdm->name, data, len);
 		raw_disconnect(test, raw);
 	}
 	rdm_exchange(test, other, addr, rdm);
