@@ -210,9 +210,11 @@ impl Endpoint {
         if kind.receives() && !rx_ctx(&core.inner.lock()) {
             let entries = RxEntries::new(context, size)?;
             let mut inner = core.inner.lock();
-            let rx_ctx = inner.rx_ctxs.ctx_mut(context);
-            rx_ctx.set_entries(entries);
-            rx_ctx.rights = EpRights::from_caps(info.caps());
+            inner.rx_ctxs.ctx_mut(context).set_entries(entries);
+        }
+        if kind.receives() {
+            let rights = EpRights::from_caps(info.caps());
+            core.inner.lock().rx_ctxs.ctx_mut(context).rights = rights;
         }
         let lower = core.domain.lower_info();
         let max_msg_size = info::max_msg_size(lower);

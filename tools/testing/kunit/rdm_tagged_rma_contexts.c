@@ -67,6 +67,43 @@ static void expect_transfer(struct kunit *test, struct ends *e, bool is_read)
 	KUNIT_EXPECT_TRUE(test, tr_intact(is_read ? e->near : e->far, LEN, 5));
 }
 
+/* Accesses for which there is no right are refused, and the receive stays posted. */
+static void expect_refusal(struct kunit *test, struct ends *e, bool is_read)
+{
+	memset(e->near, 1, LEN);
+	memset(e->far, 2, LEN);
+	post_receive(test, e, LEN);
+	post_access(test, e, is_read, LEN);
+	tr_expect_error(test, e->tx_cq, e->near, FI_EACCES);
+	KUNIT_EXPECT_NULL(test, memchr_inv(e->near, 1, LEN));
+	KUNIT_EXPECT_NULL(test, memchr_inv(e->far, 2, LEN));
+	KUNIT_EXPECT_EQ(test, 0, fi_cancel(&e->to->rx[RX]->fid, e->far));
+	tr_expect_error(test, e->rx_cq, e->far, FI_ECANCELED);
+}
+
+/* The rights are those that the context was opened with last. */
+static void tagged_rma_follows_the_capabilities_of_a_context(struct kunit *test)
+{
+	static const u64 missing[] = {
+		0, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_REMOTE_READ | FI_REMOTE_WRITE, FI_TAGGED_RMA,
+	};
+	struct ends *e = open_ends(test);
+
+	for (int i = 0; i < 2 * ARRAY_SIZE(missing); i++) {
+		u64 caps = missing[i % ARRAY_SIZE(missing)];
+
+		sep_reopen_rx(test, e->to, RX, caps);
+		for (int is_read = 0; is_read < 2; is_read++) {
+			u64 needed = FI_TAGGED_RMA | (is_read ? FI_REMOTE_READ : FI_REMOTE_WRITE);
+
+			if (caps & needed)
+				expect_refusal(test, e, is_read);
+			else
+				expect_transfer(test, e, is_read);
+		}
+	}
+}
+
 /* The receives of a context go with it, the one that is being accessed too. */
 static void tagged_rma_of_a_closed_context_fails(struct kunit *test)
 {
@@ -98,6 +135,7 @@ static void tagged_rma_of_a_closed_context_fails(struct kunit *test)
 }
 
 static struct kunit_case cases[] = {
+	KUNIT_CASE(tagged_rma_follows_the_capabilities_of_a_context),
 	KUNIT_CASE(tagged_rma_of_a_closed_context_fails),
 	{}
 };

@@ -43,6 +43,8 @@ struct sep *sep_open(struct kunit *test, const struct sep_opts *opts);
 /* Opens and enables a context, with a queue of its own unless there is one. */
 void sep_open_tx(struct kunit *test, struct sep *sep, int index, u64 cq_flags);
 void sep_open_rx(struct kunit *test, struct sep *sep, int index, u64 cq_flags);
+/* Closes a receive context, and opens it without some of the endpoint's capabilities. */
+void sep_reopen_rx(struct kunit *test, struct sep *sep, int index, u64 missing_caps);
 /* Inserts an address; returns its fi_addr_t. */
 fi_addr_t sep_addr(struct kunit *test, struct sep *sep, const void *name);
 /* Reads the next completion of a queue, which has to be of the context. */

@@ -55,15 +55,29 @@ void sep_open_tx(struct kunit *test, struct sep *sep, int index, u64 cq_flags)
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(sep->tx[index]));
 }
 
-void sep_open_rx(struct kunit *test, struct sep *sep, int index, u64 cq_flags)
+static void open_rx(struct kunit *test, struct sep *sep, int index, u64 cq_flags,
+		    struct fi_rx_attr *attr)
 {
 	struct fid_cq **cq = &sep->rx_cq[index];
 
 	*cq = *cq ?: queue(test, sep, 0);
-	KUNIT_ASSERT_EQ(test, 0, fi_rx_context(sep->ep, index, NULL, &sep->rx[index], sep));
+	KUNIT_ASSERT_EQ(test, 0, fi_rx_context(sep->ep, index, attr, &sep->rx[index], sep));
 	fx_defer_close(test, &sep->rx[index]->fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(sep->rx[index], &(*cq)->fid, FI_RECV | cq_flags));
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(sep->rx[index]));
+}
+
+void sep_open_rx(struct kunit *test, struct sep *sep, int index, u64 cq_flags)
+{
+	open_rx(test, sep, index, cq_flags, NULL);
+}
+
+void sep_reopen_rx(struct kunit *test, struct sep *sep, int index, u64 missing_caps)
+{
+	struct fi_rx_attr attr = { .caps = sep->info->rx_attr->caps & ~missing_caps };
+
+	fx_close(test, &sep->rx[index]->fid);
+	open_rx(test, sep, index, 0, &attr);
 }
 
 struct sep *sep_open(struct kunit *test, const struct sep_opts *opts)
