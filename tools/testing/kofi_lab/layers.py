@@ -37,6 +37,7 @@ UNSAFE_PARTS = {"abi", "util", "introspect", "bindings", "compat", "rdma", "capi
 # and the files of providers that keep such memory or retire completed operations.
 UNSAFE_FILES = {
     "rust/fi/memory.rs",
+    "rust/fi/memory/buffer.rs",
     # Calls raw_verbs.c.
     "rust/perf/raw_verbs.rs",
     "rust/prov/loop/op.rs",
