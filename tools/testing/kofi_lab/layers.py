@@ -60,6 +60,7 @@ UNSAFE_FILES = {
     "rust/prov/verbs/srx.rs",
     "rust/prov/verbs/srx/endpoints.rs",
     "rust/prov/verbs/cntr.rs",
+    "rust/prov/verbs/wq/retire.rs",
 }
 # The data path of a provider: files that build and post work requests, and poll completions.
 UNSAFE_PROVIDER = re.compile(

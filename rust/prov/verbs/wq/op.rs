@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Description of an operation for the queue that it is posted to, and the policy for reporting its
-//! success.
+//! Description of an operation for the queue that it is posted to, the policy for reporting its
+//! success, and the kind of its slot.
 
 use super::{
     PostTarget,
@@ -11,6 +11,48 @@ use crate::{
     fi::memory::Context,
     prov::verbs::prelude::*, //
 };
+
+/// Kind of operation that has a slot.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u16)] // lets one store write it with the rest of the slot
+pub(in crate::prov::verbs) enum OpKind {
+    /// Operation whose success writes a completion entry.
+    Reported,
+    /// Operation whose success writes no completion entry.
+    Silent,
+    /// Work request of an operation that has several, except the last; never reported. See
+    /// [`part`](super::part).
+    Part,
+    /// Last work request of an operation of which a part could not be posted: the operation fails
+    /// when the work request completes.
+    Aborted,
+    /// Work request of a drain: when it completes, no earlier operation is in flight.
+    DrainMarker,
+    /// Receive into a piece of a multi-receive buffer; its completion has the address of the piece.
+    MultiRecv,
+    /// Last piece of a multi-receive buffer. Its completion is always reported, with FI_MULTI_RECV:
+    /// the buffer is the consumer's again.
+    LastMultiRecv,
+    /// Invalidation of a region whose success writes a completion entry. The slot's context owns the region; see
+    /// [`WorkQueue::end_invalidation`].
+    Invalidation,
+    /// Invalidation of a region whose success writes no completion entry.
+    SilentInvalidation,
+}
+
+impl OpKind {
+    /// Returns whether a success writes no completion entry.
+    #[inline(always)]
+    pub(super) fn is_silent(self) -> bool {
+        matches!(self, Self::Silent | Self::Part | Self::SilentInvalidation)
+    }
+
+    /// Returns whether a work request of that kind has to be signalled.
+    #[inline(always)]
+    pub(super) fn needs_signal(self) -> bool {
+        !matches!(self, Self::Silent | Self::Part)
+    }
+}
 
 /// Description of an operation, as far as the queue needs it.
 #[derive(Clone, Copy)]
