@@ -60,6 +60,9 @@ UNSAFE_FILES = {
     "rust/prov/verbs/srx.rs",
     "rust/prov/verbs/srx/endpoints.rs",
     "rust/prov/verbs/cntr.rs",
+    "rust/prov/verbs/cq/cas.rs",
+    "rust/prov/verbs/cq/wq_entry.rs",
+    "rust/prov/verbs/cq/wq_table.rs",
     "rust/prov/verbs/wq/retire.rs",
 }
 # The data path of a provider: files that build and post work requests, and poll completions.

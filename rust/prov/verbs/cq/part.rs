@@ -2,7 +2,7 @@
 
 //! Completions of operations that have several work requests. The lock of the completion queue guards all this.
 
-use super::poll::WqEntry;
+use super::wq_entry::WqEntry;
 use crate::prov::verbs::prelude::*;
 
 impl WqEntry {
