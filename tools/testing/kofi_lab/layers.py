@@ -65,10 +65,10 @@ UNSAFE_FILES = {
     "rust/prov/verbs/cq/wq_table.rs",
     "rust/prov/verbs/wq/retire.rs",
 }
-# The data path of a provider: files that build and post work requests, and poll completions.
+# The data path of a provider: files that build and post work requests, and poll completions; and their tests.
 UNSAFE_PROVIDER = re.compile(
     r"rust/prov/\w+/(.*/)?"
-    r"(post|part|long_rma|sge_list|recv|reserve|drain|sge|operands|wq|wr_ring|fifo|iov|mr|mr_table)\.rs"
+    r"(post|part|long_rma|sge_list|recv|reserve|drain|sge|operands|wq|wr_ring|fifo|iov|mr|mr_table)(/tests)?\.rs"
 )
 
 # The head of a function, a comment that justifies an unsafe block or an invariant, and the words that refer to a
