@@ -40,6 +40,7 @@ UNSAFE_FILES = {
     "rust/fi/memory/buffer.rs",
     # Calls raw_verbs.c.
     "rust/perf/raw_verbs.rs",
+    "rust/prov/common/iov/io_vec.rs",
     "rust/prov/loop/op.rs",
     "rust/prov/loop/srx.rs",
     "rust/prov/rxm/ep/atomic.rs",
