@@ -64,6 +64,7 @@ UNSAFE_FILES = {
     "rust/prov/verbs/cq/cas.rs",
     "rust/prov/verbs/cq/wq_entry.rs",
     "rust/prov/verbs/cq/wq_table.rs",
+    "rust/prov/verbs/ep/enable.rs",
     "rust/prov/verbs/wq/retire.rs",
 }
 # The data path of a provider: files that build and post work requests, and poll completions; and their tests.

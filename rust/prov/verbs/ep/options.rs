@@ -2,13 +2,13 @@
 
 //! Options of an endpoint for `fi_setopt()` and `fi_getopt()`. Takes no lock.
 
-use super::{
-    super::super::common::{
+use super::super::{
+    super::common::{
         cm_data::RawCmData,
         conn_state::AtomicConnState,
         min_multi_recv::MinMultiRecv, //
     },
-    CmFormat, //
+    cm_data::CmFormat, //
 };
 use crate::{
     fi::provider::EpOption,
