@@ -66,50 +66,17 @@ pub use event::{
     Event,
     Kind,
     OwnedEvent,
+    ReservedEvent,
     Source,
     MAX_DATA, //
 };
-pub use handler::EventHandler;
+pub use handler::{
+    EventHandler,
+    Handler, //
+};
 
 /// Maximum size of the data of `fi_eq_write()`, in bytes.
 pub const MAX_WRITE: usize = 1 << 16;
-
-/// An allocated event for one queue.
-pub struct ReservedEvent {
-    queue: Arc<EventQueue>,
-    event: OwnedEvent,
-}
-
-impl ReservedEvent {
-    /// Allocates the event `kind` about `source`. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM.
-    pub(super) fn new(queue: &Arc<EventQueue>, source: Source, kind: Kind) -> Result<Self> {
-        Ok(Self {
-            queue: queue.clone(),
-            event: Event::alloc_with_capacity(source, 0)?.fill(kind, &[], None),
-        })
-    }
-
-    /// Writes the event to the queue. Process context.
-    pub(crate) fn write(self) {
-        self.queue.push(self.event);
-    }
-}
-
-/// A handler of the events of a queue.
-pub trait Handler: Send + Sync {
-    /// Called when at least one event has been queued. May read the queue. Calls do not overlap.
-    fn ready(&self, here: ProcessContext, queue: &Arc<EventQueue>);
-}
-
-impl<F: Fn(ProcessContext, &Arc<EventQueue>) + Send + Sync> Handler for F {
-    fn ready(&self, here: ProcessContext, queue: &Arc<EventQueue>) {
-        self(here, queue);
-    }
-}
 
 /// Attributes of an event queue.
 pub struct Attr {

@@ -4,7 +4,10 @@
 //!
 //! An event is allocated in advance, filled in once, and moved from the queue to the reader without a copy.
 
-use super::batch::Batch;
+use super::{
+    batch::Batch,
+    EventQueue, //
+};
 use crate::{
     fi::prelude::*,
     util::owned_list::ListBox, //
@@ -127,5 +130,30 @@ impl OwnedEvent {
     /// Takes the info of a connection request.
     pub fn take_info(&mut self) -> Option<KBox<Info>> {
         self.info.take()
+    }
+}
+
+/// An allocated event for one queue.
+pub struct ReservedEvent {
+    queue: Arc<EventQueue>,
+    event: OwnedEvent,
+}
+
+impl ReservedEvent {
+    /// Allocates the event `kind` about `source`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(in crate::fi) fn new(queue: &Arc<EventQueue>, source: Source, kind: Kind) -> Result<Self> {
+        Ok(Self {
+            queue: queue.clone(),
+            event: Event::alloc_with_capacity(source, 0)?.fill(kind, &[], None),
+        })
+    }
+
+    /// Writes the event to the queue. Process context.
+    pub(crate) fn write(self) {
+        self.queue.push(self.event);
     }
 }

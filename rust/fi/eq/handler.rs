@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Event queues with a handler, for Rust consumers.
+//! Handlers of event queues, and event queues with a handler for Rust consumers.
 
 use super::{
     super::fabric::Fabric,
     Attr,
-    EventQueue,
-    Handler, //
+    EventQueue, //
 };
 use crate::{
     fi::prelude::*,
@@ -15,6 +14,18 @@ use crate::{
         deferred_drop::DropSlot, //
     },
 };
+
+/// A handler of the events of a queue.
+pub trait Handler: Send + Sync {
+    /// Called when at least one event has been queued. May read the queue. Calls do not overlap.
+    fn ready(&self, here: ProcessContext, queue: &Arc<EventQueue>);
+}
+
+impl<F: Fn(ProcessContext, &Arc<EventQueue>) + Send + Sync> Handler for F {
+    fn ready(&self, here: ProcessContext, queue: &Arc<EventQueue>) {
+        self(here, queue);
+    }
+}
 
 /// An event queue with a handler, which is called until this object is dropped.
 ///
