@@ -28,6 +28,8 @@ pub(super) use table::{
 use super::prelude::*;
 use crate::{
     fi::atomic::{
+        load_element,
+        store_element,
         Atomic,
         Datatype,
         Op,
@@ -172,7 +174,7 @@ impl CasAtomic {
                     compare: load_element(compare),
                 },
             );
-            store_element(new, part);
+            store_element(part, new);
         }
         u64::from_ne_bytes(bytes)
     }
@@ -216,27 +218,6 @@ impl CasAtomic {
     }
 }
 
-/// Returns the number that `bytes`, of which there are 1, 2, 4 or 8, represent.
-fn load_element(bytes: &[u8]) -> u64 {
-    match *bytes {
-        [a] => a.into(),
-        [a, b] => u16::from_ne_bytes([a, b]).into(),
-        [a, b, c, d] => u32::from_ne_bytes([a, b, c, d]).into(),
-        [a, b, c, d, e, f, g, h] => u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-        _ => 0,
-    }
-}
-
-/// Stores a number as bytes.
-fn store_element(value: u64, to: &mut [u8]) {
-    match to.len() {
-        1 => to.copy_from_slice(&(value as u8).to_ne_bytes()),
-        2 => to.copy_from_slice(&(value as u16).to_ne_bytes()),
-        4 => to.copy_from_slice(&(value as u32).to_ne_bytes()),
-        _ => to.copy_from_slice(&value.to_ne_bytes()),
-    }
-}
-
 #[kunit_tests(kofi_verbs_cas_atomic)]
 mod tests {
     use super::*;
@@ -265,10 +246,10 @@ mod tests {
         let size = atomic.datatype.size();
         let mut cas = CasAtomic::new(&atomic, (target, count * size), comp);
         for element in cas.operands.chunks_exact_mut(size) {
-            store_element(1, element);
+            store_element(element, 1);
         }
         for element in cas.compare.chunks_exact_mut(size) {
-            store_element(2, element);
+            store_element(element, 2);
         }
         Ok(cas)
     }
