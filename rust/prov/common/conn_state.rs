@@ -147,6 +147,23 @@ impl AtomicConnState {
         }
     }
 
+    /// Returns the errno of `fi_connect()` or `fi_accept()` for an endpoint that is not [`ConnState::Enabled`].
+    pub(crate) fn connect_error(&self) -> Errno {
+        match self.get() {
+            ConnState::Connecting => Errno::EISCONN,
+            state if state.is_connected() => Errno::EISCONN,
+            _ => Errno::EOPBADSTATE,
+        }
+    }
+
+    /// Returns the errno of `fi_accept()` for an endpoint that has no connection request.
+    pub(crate) fn accept_error(&self) -> Errno {
+        match self.get() {
+            ConnState::Open | ConnState::Enabled => Errno::EINVAL,
+            _ => Errno::EISCONN,
+        }
+    }
+
     /// Checks that a transmit can be posted. The work queue's target, published before this state, is what
     /// makes the queue pair ready.
     ///

@@ -115,16 +115,10 @@ impl Endpoint {
     /// Moves from [`ConnState::Enabled`] to [`ConnState::Connecting`], or returns the errno.
     fn begin_connect(&self) -> Result {
         let (from, to) = (ConnState::Enabled, ConnState::Connecting);
-        if self.state.transition(from, to) {
-            return Ok(());
+        match self.state.transition(from, to) {
+            true => Ok(()),
+            false => Err(self.state.connect_error()),
         }
-        let state = self.state.get();
-        Err(
-            match state.is_connected() || state == ConnState::Connecting {
-                true => Errno::EISCONN,
-                false => Errno::EOPBADSTATE,
-            },
-        )
     }
 
     /// Moves from [`ConnState::Connecting`] to `to`; returns false if that is not the state.
@@ -135,10 +129,7 @@ impl Endpoint {
     /// Implements `fi_accept()`: both sides are connected when it returns.
     pub(super) fn start_accept(self: &Arc<Self>, private_data: &[u8]) -> Result {
         if self.link.lock().connreq.is_none() {
-            return Err(match self.state.get() {
-                ConnState::Enabled | ConnState::Open => Errno::EINVAL,
-                _ => Errno::EISCONN,
-            });
+            return Err(self.state.accept_error());
         }
         self.begin_connect()?;
         let connreq = self.link.lock().connreq.take();

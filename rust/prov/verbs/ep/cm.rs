@@ -128,14 +128,10 @@ impl Endpoint {
     /// -FI_EISCONN for an endpoint that is connecting or connected, -FI_EOPBADSTATE in other
     /// states.
     fn begin_connecting(&self) -> Result {
-        if self.transition(ConnState::Enabled, ConnState::Connecting, None) {
-            return Ok(());
+        match self.transition(ConnState::Enabled, ConnState::Connecting, None) {
+            true => Ok(()),
+            false => Err(self.state.connect_error()),
         }
-        Err(match self.state.get() {
-            ConnState::Connecting => Errno::EISCONN,
-            state if state.is_connected() => Errno::EISCONN,
-            _ => Errno::EOPBADSTATE,
-        })
     }
 
     /// Takes the connection request that an info names.
@@ -168,10 +164,7 @@ impl Endpoint {
         let mut frame = new_frame();
         let bytes = self.options.cm_format().encode(private_data, &mut frame)?;
         if self.conn.lock().connreq.is_none() {
-            return Err(match self.state.get() {
-                ConnState::Enabled | ConnState::Open => Errno::EINVAL,
-                _ => Errno::EISCONN,
-            });
+            return Err(self.state.accept_error());
         }
         self.begin_connecting()?;
         let Some(request) = self.conn.lock().connreq.take() else {
