@@ -30,6 +30,7 @@ mod offload;
 mod opened;
 mod ops;
 pub(crate) mod ops_tables;
+mod options;
 mod peer;
 mod pep;
 mod poll;

@@ -81,37 +81,3 @@ pub(super) unsafe fn copy_address(
         }
     })
 }
-
-/// Implements `fi_getopt()` of numeric options, whose values `option` returns.
-///
-/// # Errors
-///
-/// -FI_ENOPROTOOPT for an unknown option, -FI_EINVAL for a NULL `len`, -FI_ETOOSMALL for a NULL or short
-/// buffer.
-///
-/// # Safety
-///
-/// `len` is NULL or valid; `value` is NULL or valid for `*len` bytes.
-pub(super) unsafe fn getopt(
-    option: impl FnOnce(u32) -> Option<usize>,
-    level: c_int,
-    name: c_int,
-    value: *mut c_void,
-    len: *mut usize,
-) -> Result {
-    let known = match level as u32 {
-        abi::FI_OPT_ENDPOINT => option(name as u32),
-        _ => None,
-    };
-    let found = known.ok_or(Errno::ENOPROTOOPT)?;
-    // SAFETY: By the caller's contract, `len` is NULL or valid.
-    let len = unsafe { len.as_mut() }.ok_or(Errno::EINVAL)?;
-    if value.is_null() || *len < size_of::<usize>() {
-        *len = size_of::<usize>();
-        return Err(Errno::ETOOSMALL);
-    }
-    *len = size_of::<usize>();
-    // SAFETY: `value` has room for a `usize`.
-    unsafe { ptr::write_unaligned(value.cast::<usize>(), found) };
-    Ok(())
-}

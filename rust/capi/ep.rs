@@ -15,6 +15,10 @@ use super::{
         Offload, //
     },
     ops_tables::ProviderOps,
+    options::{
+        getopt,
+        read_option, //
+    },
     prelude::*,
     srx,
     stx, //
@@ -23,8 +27,7 @@ use crate::{
     fi::{
         ep::Endpoint,
         eq::Source,
-        object::Parent,
-        provider::EpOption, //
+        object::Parent, //
     },
     util::once::read_once, //
 };
@@ -288,12 +291,9 @@ fi_ops! {
 
         getopt: fn fi_getopt(ep: &EndpointObject, level, name, value, len) -> Result {
             let core = ep.endpoint.core();
-            let option = |name| match name {
-                abi::FI_OPT_CM_DATA_SIZE => Some(core.private_data_limit()),
-                _ => ep_option(name).and_then(|option| core.getopt(option).ok()),
-            };
+            let data_size = Some(core.private_data_limit());
             // SAFETY: `len` is NULL or valid, `value` is NULL or valid for `*len` bytes.
-            unsafe { cm::getopt(option, level, name, value, len) }
+            unsafe { getopt(|option| core.getopt(option), data_size, level, name, value, len) }
         }
 
         setopt: fn fi_setopt(ep: &EndpointObject, level, name, value, len) -> Result {
@@ -373,53 +373,3 @@ const OP_FLAGS: u64 = abi::FI_COMPLETION
     | abi::FI_INJECT_COMPLETE
     | abi::FI_TRANSMIT_COMPLETE
     | abi::FI_DELIVERY_COMPLETE;
-
-/// Returns the endpoint option with this number, if there is one.
-pub(super) fn ep_option(name: u32) -> Option<EpOption> {
-    const CONNECTIONS: u32 = abi::FI_OPT_KOFI_CONNECTIONS as u32;
-    const IDLE: u32 = abi::FI_OPT_KOFI_IDLE_MS as u32;
-    const CONNECTED: u32 = abi::FI_OPT_KOFI_CONNECTED as u32;
-    const CM_DATA_RAW: u32 = abi::FI_OPT_KOFI_CM_DATA_RAW as u32;
-    const RETRY_COUNT: u32 = abi::FI_OPT_KOFI_RETRY_COUNT as u32;
-    const RNR_RETRY_COUNT: u32 = abi::FI_OPT_KOFI_RNR_RETRY_COUNT as u32;
-    const ACK_TIMEOUT: u32 = abi::FI_OPT_KOFI_ACK_TIMEOUT as u32;
-    const MR_POOL: u32 = abi::FI_OPT_KOFI_MR_POOL as u32;
-    const MR_PAGES: u32 = abi::FI_OPT_KOFI_MR_PAGES as u32;
-    match name {
-        abi::FI_OPT_MIN_MULTI_RECV => Some(EpOption::MinMultiRecv),
-        CONNECTIONS => Some(EpOption::MaxConnections),
-        IDLE => Some(EpOption::IdleTimeout),
-        CONNECTED => Some(EpOption::ConnectionCount),
-        CM_DATA_RAW => Some(EpOption::CmDataRaw),
-        RETRY_COUNT => Some(EpOption::RetryCount),
-        RNR_RETRY_COUNT => Some(EpOption::RnrRetryCount),
-        ACK_TIMEOUT => Some(EpOption::AckTimeout),
-        MR_POOL => Some(EpOption::RegionCount),
-        MR_PAGES => Some(EpOption::RegionPages),
-        _ => None,
-    }
-}
-
-/// Reads the option and the value of an `fi_setopt()` call.
-///
-/// # Errors
-///
-/// -FI_ENOPROTOOPT for an unknown option, -FI_EINVAL for NULL and for a length other than that of a `usize`.
-///
-/// # Safety
-///
-/// `value` is NULL or valid for `len` bytes.
-pub(super) unsafe fn read_option(
-    level: c_int,
-    name: c_int,
-    value: *const c_void,
-    len: usize,
-) -> Result<(EpOption, usize)> {
-    let option = (level == abi::FI_OPT_ENDPOINT as c_int)
-        .then(|| ep_option(name as u32))
-        .flatten()
-        .ok_or(Errno::ENOPROTOOPT)?;
-    ensure(!value.is_null() && len == size_of::<usize>(), Errno::EINVAL)?;
-    // SAFETY: By the caller's contract, `value` is valid for `len` bytes.
-    Ok((option, unsafe { ptr::read_unaligned(value.cast()) }))
-}

@@ -3,19 +3,16 @@
 //! Passive endpoints for C callers.
 
 use super::{
-    cm::{
-        copy_address,
-        getopt, //
-    },
-    ep::{
-        ep_option,
-        read_option, //
-    },
+    cm::copy_address,
     eq,
     fabric::FabricObject,
     object::{
         address,
         byte_slice, //
+    },
+    options::{
+        getopt,
+        read_option, //
     },
     prelude::*, //
 };
@@ -59,12 +56,9 @@ fi_ops! {
     static OPS: fi_ops_ep {
         getopt: fn fi_getopt(pep: &ListenerObject, level, name, value, len) -> Result {
             let core = pep.listener.core();
-            let option = |name| match name {
-                abi::FI_OPT_CM_DATA_SIZE => Some(core.private_data_limit()),
-                _ => ep_option(name).and_then(|option| core.getopt(option).ok()),
-            };
+            let data_size = Some(core.private_data_limit());
             // SAFETY: `len` is NULL or valid, `value` is NULL or valid for `*len` bytes.
-            unsafe { getopt(option, level, name, value, len) }
+            unsafe { getopt(|option| core.getopt(option), data_size, level, name, value, len) }
         }
 
         setopt: fn fi_setopt(pep: &ListenerObject, level, name, value, len) -> Result {

@@ -13,6 +13,10 @@ use super::{
     nosys,
     object::address,
     ops_tables::ProviderOps,
+    options::{
+        getopt,
+        read_option, //
+    },
     prelude::*, //
 };
 use crate::fi::{
@@ -73,14 +77,13 @@ fi_ops! {
     static OPS: fi_ops_ep {
         getopt: fn fi_getopt(sep: &ScalableObject, level, name, value, len) -> Result {
             let core = sep.endpoint.core();
-            let option = |name| ep::ep_option(name).and_then(|option| core.getopt(option).ok());
             // SAFETY: `len` is NULL or valid, `value` is NULL or valid for `*len` bytes.
-            unsafe { cm::getopt(option, level, name, value, len) }
+            unsafe { getopt(|option| core.getopt(option), None, level, name, value, len) }
         }
 
         setopt: fn fi_setopt(sep: &ScalableObject, level, name, value, len) -> Result {
             // SAFETY: `value` is NULL or valid for `len` bytes.
-            let (option, value) = unsafe { ep::read_option(level, name, value, len)? };
+            let (option, value) = unsafe { read_option(level, name, value, len)? };
             sep.endpoint.core().setopt(option, value)
         }
 
