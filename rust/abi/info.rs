@@ -296,17 +296,13 @@ impl Info {
     /// Sets the network namespace without taking a reference: the namespace has to stay alive for as long as a C
     /// caller may read the info.
     pub(crate) fn set_net(&mut self, net: &Namespace) {
-        self.set_raw_net(net.to_ptr());
+        if let Ok(fabric) = self.fabric_mut() {
+            fabric.net = net.to_ptr();
+        }
     }
 
     fn raw_net(&self) -> *mut net {
         self.fabric().map_or(ptr::null_mut(), |fabric| fabric.net)
-    }
-
-    fn set_raw_net(&mut self, net: *mut net) {
-        if let Ok(fabric) = self.fabric_mut() {
-            fabric.net = net;
-        }
     }
 
     /// Returns the local address.
@@ -355,17 +351,6 @@ impl Info {
         replace_ptr(&mut self.0.dest_addr, dest);
         self.0.dest_addrlen = dest_len;
         self.0.addr_format = format;
-        Ok(())
-    }
-
-    /// Sets both addresses.
-    fn set_raw_addresses(&mut self, src: Option<&[u8]>, dest: Option<&[u8]>) -> Result {
-        let src = src.unwrap_or(&[]);
-        let dest = dest.unwrap_or(&[]);
-        replace_ptr(&mut self.0.src_addr, alloc_copy(src)?.cast());
-        self.0.src_addrlen = src.len();
-        replace_ptr(&mut self.0.dest_addr, alloc_copy(dest)?.cast());
-        self.0.dest_addrlen = dest.len();
         Ok(())
     }
 }

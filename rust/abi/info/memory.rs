@@ -76,7 +76,12 @@ impl Info {
     pub fn duplicate(&self) -> Result<KBox<Self>> {
         // INVARIANT: No pointer is set yet.
         let mut new = KBox::new(Self(zeroed()), GFP_KERNEL)?;
-        new.set_raw_addresses(self.src_addr(), self.dest_addr())?;
+        // SAFETY: The invariant says that the addresses have the lengths beside them.
+        unsafe {
+            (new.0.src_addr, new.0.src_addrlen) = copy_bytes(self.0.src_addr, self.0.src_addrlen)?;
+            (new.0.dest_addr, new.0.dest_addrlen) =
+                copy_bytes(self.0.dest_addr, self.0.dest_addrlen)?;
+        }
         new.0.caps = self.0.caps;
         new.0.mode = self.0.mode;
         new.0.addr_format = self.0.addr_format;
@@ -92,7 +97,7 @@ impl Info {
             new.set_ep(ep)?;
             let own = new.ep_mut()?;
             // SAFETY: The invariant says that the key has the length beside it.
-            let key = unsafe { copy_key(ep.auth_key, ep.auth_key_size) }?;
+            let key = unsafe { copy_bytes(ep.auth_key, ep.auth_key_size) }?;
             (own.auth_key, own.auth_key_size) = key;
         }
         if let Some(domain) = self.domain() {
@@ -101,7 +106,7 @@ impl Info {
             let own = new.domain_mut()?;
             own.domain = domain.domain;
             // SAFETY: The invariant says that the key has the length beside it.
-            let key = unsafe { copy_key(domain.auth_key, domain.auth_key_size) }?;
+            let key = unsafe { copy_bytes(domain.auth_key, domain.auth_key_size) }?;
             (own.auth_key, own.auth_key_size) = key;
         }
         if let Some(name) = self.domain_name() {
@@ -138,15 +143,15 @@ pub(super) unsafe fn addr_bytes<'a>(addr: *const c_void, len: usize) -> Option<&
     Some(unsafe { core::slice::from_raw_parts(addr.cast(), len) })
 }
 
-/// Copies an authorization key; returns it with its length.
+/// Copies an address or an authorization key; returns it with its length.
 ///
 /// # Safety
 ///
 /// The requirements of [`addr_bytes`].
-unsafe fn copy_key(key: *const u8, len: usize) -> Result<(*mut u8, usize)> {
+unsafe fn copy_bytes<T>(bytes: *const T, len: usize) -> Result<(*mut T, usize)> {
     // SAFETY: By this function's safety requirement.
-    let key = unsafe { addr_bytes(key.cast(), len) }.unwrap_or(&[]);
-    Ok((alloc_copy(key)?, key.len()))
+    let bytes = unsafe { addr_bytes(bytes.cast(), len) }.unwrap_or(&[]);
+    Ok((alloc_copy(bytes)?.cast(), bytes.len()))
 }
 
 impl Drop for Info {

@@ -53,7 +53,7 @@ mod suite {
     fn info_09_duplicate_keeps_the_namespace() -> TestResult {
         let mut info = Info::new()?;
         assert!(info.is_in_net(Namespace::init()));
-        info.set_raw_net(invalid_fabric_attr().net);
+        info.fabric_mut()?.net = invalid_fabric_attr().net;
         assert!(!info.duplicate()?.is_in_net(Namespace::init()));
         info.set_net(Namespace::init());
         assert!(info.duplicate()?.is_in_net(Namespace::init()));
