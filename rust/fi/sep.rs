@@ -111,6 +111,26 @@ pub(crate) struct OpenContext {
     pub(crate) info: KBox<Info>,
 }
 
+/// Returns a copy of an endpoint's info, narrowed to the requested attributes `attr` of one direction, and stores the
+/// actual ones there.
+macro_rules! narrow_info {
+    ($endpoint:ident, $attr:ident, $direction:ident: $($size:ident)*) => {{
+        let mut info = $endpoint.info.duplicate()?;
+        if let Some(attr) = $attr {
+            let own = info.$direction()?;
+            let fits = is_subset(own.caps, attr.caps)
+                && is_subset(own.msg_order, attr.msg_order)
+                && is_subset(own.comp_order, attr.comp_order)
+                $(&& reduce(&mut own.$size, attr.$size))*;
+            Errno::EINVAL.when(!fits)?;
+            own.op_flags = attr.op_flags;
+            limit_caps(&mut info, caps_or_all(attr.caps))?;
+            *attr = *info.$direction()?;
+        }
+        info
+    }};
+}
+
 impl ScalableEndpoint {
     pub(super) fn new(domain: ChildRef<Domain>, info: &Info) -> Result<Arc<Self>> {
         let info = info.duplicate()?;
@@ -195,21 +215,7 @@ impl ScalableEndpoint {
         attr: Option<&mut fi_tx_attr>,
         source: Source,
     ) -> Result<OpenContext> {
-        let mut info = self.info.duplicate()?;
-        if let Some(attr) = attr {
-            let own = info.tx_mut()?;
-            let fits = is_subset(own.caps, attr.caps)
-                && is_subset(own.msg_order, attr.msg_order)
-                && is_subset(own.comp_order, attr.comp_order)
-                && reduce(&mut own.inject_size, attr.inject_size)
-                && reduce(&mut own.size, attr.size)
-                && reduce(&mut own.iov_limit, attr.iov_limit)
-                && reduce(&mut own.rma_iov_limit, attr.rma_iov_limit);
-            Errno::EINVAL.when(!fits)?;
-            own.op_flags = attr.op_flags;
-            limit_caps(&mut info, caps_or_all(attr.caps))?;
-            *attr = *info.tx_mut()?;
-        }
+        let info = narrow_info!(self, attr, tx_mut: inject_size size iov_limit rma_iov_limit);
         self.open_context(ContextIndex::Transmit(index), info, source)
     }
 
@@ -224,20 +230,7 @@ impl ScalableEndpoint {
         attr: Option<&mut fi_rx_attr>,
         source: Source,
     ) -> Result<OpenContext> {
-        let mut info = self.info.duplicate()?;
-        if let Some(attr) = attr {
-            let own = info.rx_mut()?;
-            let fits = is_subset(own.caps, attr.caps)
-                && is_subset(own.msg_order, attr.msg_order)
-                && is_subset(own.comp_order, attr.comp_order)
-                && reduce(&mut own.total_buffered_recv, attr.total_buffered_recv)
-                && reduce(&mut own.size, attr.size)
-                && reduce(&mut own.iov_limit, attr.iov_limit);
-            Errno::EINVAL.when(!fits)?;
-            own.op_flags = attr.op_flags;
-            limit_caps(&mut info, caps_or_all(attr.caps))?;
-            *attr = *info.rx_mut()?;
-        }
+        let info = narrow_info!(self, attr, rx_mut: total_buffered_recv size iov_limit);
         self.open_context(ContextIndex::Receive(index), info, source)
     }
 
