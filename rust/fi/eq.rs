@@ -285,13 +285,9 @@ impl EventQueue {
     /// Writes an event, to the owner's queue if this is a peer queue. Process context.
     pub(crate) fn push(self: &Arc<Self>, event: OwnedEvent) {
         if let Some(target) = self.target() {
-            target.append_and_notify(event);
+            target.append(&mut target.inner.lock(), event);
+            target.notify();
         }
-    }
-
-    fn append_and_notify(self: &Arc<Self>, event: OwnedEvent) {
-        self.append(&mut self.inner.lock(), event);
-        self.notify();
     }
 
     fn append(&self, inner: &mut Inner, event: OwnedEvent) {

@@ -82,7 +82,12 @@ impl Cq {
         state.max_entries += wq.max_cq_entries() as usize;
         self.start_accounting_if_needed(state, others);
         drop(guard);
-        self.count_wq(wake_policy);
+        let _ = self.wq_count(wake_policy).fetch_add(1, Full);
+        if wake_policy == WakePolicy::Always {
+            // A waiter may have armed the queue for solicited completions only. Arming here is early enough: the
+            // new work queue has no completion yet.
+            let _ = self.poller.cq().req_notify(CqNotify::NextComp);
+        }
         Ok(WqId::from_index(index as u32))
     }
 
@@ -91,16 +96,6 @@ impl Cq {
         match policy {
             WakePolicy::Always => &self.always_wqs,
             WakePolicy::SolicitedOnly => &self.solicited_wqs,
-        }
-    }
-
-    /// Counts a new work queue with `policy`.
-    fn count_wq(&self, policy: WakePolicy) {
-        let _ = self.wq_count(policy).fetch_add(1, Full);
-        if policy == WakePolicy::Always {
-            // A waiter may have armed the queue for solicited completions only. Arming here is early enough: the
-            // new work queue has no completion yet.
-            let _ = self.poller.cq().req_notify(CqNotify::NextComp);
         }
     }
 
