@@ -329,14 +329,31 @@ pub(super) unsafe fn post_any_vector(
 ) -> isize {
     // SAFETY: By the contract of `post_any_vector`.
     unsafe {
-        let memory = match args.flags & VECTOR_FORMS {
+        let memory = vector_memory(iov, count, args.flags & VECTOR_FORMS);
+        let flags = args.flags & !VECTOR_FORMS;
+        post_described(memory, desc, XferArgs { flags, ..args }, post)
+    }
+}
+
+/// Returns the memory of a vector in the form that `flags` name.
+///
+/// # Errors
+///
+/// -FI_EBADFLAGS for other flags, -FI_EINVAL for NULL with entries, and for too many entries.
+///
+/// # Safety
+///
+/// `iov` has `count` entries of that form, as [`Segment::from_vector`] requires.
+#[inline(always)]
+unsafe fn vector_memory<'a>(iov: *const kvec, count: usize, flags: u64) -> Result<Memory<'a>> {
+    // SAFETY: By this function's safety requirement.
+    unsafe {
+        match flags {
             0 => Segment::from_vector(iov, count).map(Memory::Segments),
             FI_BVEC => Memory::from_page_ranges(iov.cast(), count),
             FI_SGL => Memory::from_scatterlist(iov.cast(), count),
             _ => Err(Errno::EBADFLAGS),
-        };
-        let flags = args.flags & !VECTOR_FORMS;
-        post_described(memory, desc, XferArgs { flags, ..args }, post)
+        }
     }
 }
 
@@ -344,7 +361,7 @@ pub(super) unsafe fn post_any_vector(
 ///
 /// # Errors
 ///
-/// -FI_EBADFLAGS for other flags, -FI_EINVAL for NULL with entries, and for too many entries.
+/// The errors of [`vector_memory`].
 ///
 /// # Safety
 ///
@@ -354,20 +371,15 @@ pub(super) unsafe fn region_memory<'a>(
     count: usize,
     flags: u64,
 ) -> Result<RegionMemory<'a>> {
-    // SAFETY: By this function's safety requirement.
-    let memory = unsafe {
-        match flags {
-            0 => Memory::Segments(Segment::from_vector(iov, count)?),
-            FI_BVEC => Memory::from_page_ranges(iov.cast(), count)?,
-            FI_SGL => Memory::from_scatterlist(iov.cast(), count)?,
-            MAPPED_LIST => match Memory::from_scatterlist(iov.cast(), count)? {
-                Memory::ScatterList(list) => return Ok(RegionMemory::Mapped(list)),
-                memory => memory,
-            },
-            _ => return Err(Errno::EBADFLAGS),
-        }
+    let form = match flags {
+        MAPPED_LIST => FI_SGL,
+        flags => flags,
     };
-    Ok(RegionMemory::Kernel(memory))
+    // SAFETY: By this function's safety requirement; a mapped list is a scatterlist.
+    Ok(match unsafe { vector_memory(iov, count, form)? } {
+        Memory::ScatterList(list) if flags == MAPPED_LIST => RegionMemory::Mapped(list),
+        memory => RegionMemory::Kernel(memory),
+    })
 }
 
 /// Flags for a list that has been mapped for the device.

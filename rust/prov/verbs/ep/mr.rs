@@ -158,14 +158,11 @@ impl Endpoint {
         mut region: ListBox<EpRegion>,
     ) -> core::result::Result<(), RefusedClose> {
         let own = Region::from_core(region.core_mut());
-        let Some(bound) = own.and_then(|own| own.bound().ok()) else {
+        let bound = own.and_then(|own| own.bound().ok());
+        let Some(bound) = bound.filter(|bound| bound.is_enabled) else {
             end_region(region, true);
             return Ok(());
         };
-        if !bound.is_enabled {
-            end_region(region, true);
-            return Ok(());
-        }
         let rkey = bound.mr.rkey();
         if bound.pool.take_invalidated(rkey) {
             if !self.pd.device().is_siw {
