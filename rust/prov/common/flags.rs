@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Flags of transfers, and their check.
+//! Flags of transfers, and the checks of flags and memory.
 
 use crate::{
     abi::flags::*,
-    fi::prelude::*, //
+    fi::{
+        prelude::*,
+        provider::Message, //
+    },
 };
 
 /// Completion levels of transmits.
@@ -35,4 +38,27 @@ pub(crate) fn check_flags(flags: u64, (known, refused): (u64, u64)) -> Result {
         });
     }
     Ok(())
+}
+
+/// Checks the flags and memory of a message, and returns the length of the memory, of at most
+/// `segments` segments and `max_len` bytes.
+///
+/// # Errors
+///
+/// The errors of [`check_flags`], -FI_EINVAL for more segments, -FI_EMSGSIZE for more bytes.
+#[inline(always)]
+pub(crate) fn check_message(
+    message: &Message<'_>,
+    flags: (u64, u64),
+    (segments, max_len): (usize, usize),
+) -> Result<usize> {
+    check_flags(message.flags, flags)?;
+    if message.memory.count() > segments {
+        return Err(Errno::EINVAL);
+    }
+    let total = message.memory.total_len()?;
+    if total > max_len {
+        return Err(Errno::EMSGSIZE);
+    }
+    Ok(total)
 }

@@ -10,7 +10,7 @@
 
 use super::{
     super::common::{
-        flags::check_flags,
+        flags::check_message,
         iov::MAX_IOV, //
     },
     info,
@@ -186,13 +186,7 @@ impl Srx {
         // A multi-receive buffer has one endpoint: with several, the pieces of one buffer would complete at
         // different endpoints.
         let flags = (RECV_FLAGS | FI_MULTI_RECV, !RECV_FLAGS);
-        check_flags(message.flags, flags)?;
-        if message.memory.count() > self.iov_limit {
-            return Err(Errno::EINVAL);
-        }
-        if message.memory.total_len()? > info::MAX_MSG_SIZE {
-            return Err(Errno::EMSGSIZE);
-        }
+        check_message(message, flags, (self.iov_limit, info::MAX_MSG_SIZE))?;
         mr::check_descriptors(message.memory, message.descriptors, &self.mr_table)
     }
 }

@@ -6,7 +6,6 @@
 //! segment without one is mapped for the operation, and unmapped when its slot is retired.
 
 use super::{
-    super::common::flags::check_flags,
     mr::VerbsMr,
     pieces::{
         for_each_piece,
@@ -47,29 +46,6 @@ pub(super) fn phys_range(part: &VectorEntry) -> Result<PhysRange> {
     };
     // SAFETY: The page exists by the invariant of `VectorEntry`.
     Ok(unsafe { PhysRange::new(page, offset, part.len()) }?)
-}
-
-/// Checks the flags and memory of a message, and returns the length of the memory, of at most
-/// `segments` segments and `max_len` bytes.
-///
-/// # Errors
-///
-/// The errors of [`check_flags`], -FI_EINVAL for more segments, -FI_EMSGSIZE for more bytes.
-#[inline(always)]
-pub(super) fn check_message(
-    message: &Message<'_>,
-    flags: (u64, u64),
-    (segments, max_len): (usize, usize),
-) -> Result<usize> {
-    check_flags(message.flags, flags)?;
-    if message.memory.count() > segments {
-        return Err(Errno::EINVAL);
-    }
-    let total = message.memory.total_len()?;
-    if total > max_len {
-        return Err(Errno::EMSGSIZE);
-    }
-    Ok(total)
 }
 
 /// Checks that a segment lies in the region of its descriptor, if it has one.

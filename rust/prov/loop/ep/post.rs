@@ -6,6 +6,7 @@ use super::super::{
     super::common::{
         flags::{
             check_flags,
+            check_message,
             COMPLETION_LEVELS,
             TRANSMIT_FLAGS, //
         },
@@ -62,13 +63,9 @@ impl Endpoint {
         segments: usize,
     ) -> Result<usize> {
         let refused = !allowed_flags | self.limits.unsupported_flags;
-        check_flags(message.flags, (allowed_flags, refused))?;
-        if message.memory.count() > segments {
-            return Err(Errno::EINVAL);
-        }
-        let total = message.memory.total_len()?;
-        let is_injected = message.flags & FI_INJECT != 0;
-        if total > self.limits.max_msg_size || is_injected && total > self.limits.inject_size {
+        let limits = (segments, self.limits.max_msg_size);
+        let total = check_message(message, (allowed_flags, refused), limits)?;
+        if message.flags & FI_INJECT != 0 && total > self.limits.inject_size {
             return Err(Errno::EMSGSIZE);
         }
         Ok(total)

@@ -10,7 +10,10 @@
 use super::{
     super::{
         super::common::{
-            flags::TRANSMIT_FLAGS,
+            flags::{
+                check_message,
+                TRANSMIT_FLAGS, //
+            },
             rma_cursor::{
                 RmaCursor,
                 RMA_IOV_LIMIT, //
@@ -18,10 +21,7 @@ use super::{
         },
         info::INJECT_SIZE,
         pieces::measure_pieces,
-        sge::{
-            check_message,
-            InjectBuf, //
-        },
+        sge::InjectBuf,
         wq::{
             ReportPolicy,
             ReservedSlot, //

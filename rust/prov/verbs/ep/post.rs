@@ -21,13 +21,11 @@
 use super::{
     super::{
         super::common::flags::{
+            check_message,
             COMPLETION_LEVELS,
             TRANSMIT_FLAGS, //
         },
-        sge::{
-            check_message,
-            SingleSge, //
-        },
+        sge::SingleSge,
         wq::{
             ReportPolicy,
             ReservedSlot, //

@@ -5,8 +5,9 @@
 
 use super::{
     super::{
+        super::common::flags::check_message,
         sge::{
-            self,
+            check_descriptor,
             SgeList,
             SingleSge, //
         },
@@ -78,7 +79,7 @@ impl Endpoint {
             return call_cold(move || self.post_multi_recv(&message));
         }
         let limits = (self.attrs.rx_iov_limit, self.attrs.max_msg_size as usize);
-        let len = sge::check_message(message, (RX_FLAGS, !RX_FLAGS), limits)?;
+        let len = check_message(message, (RX_FLAGS, !RX_FLAGS), limits)?;
         let op = OpDesc {
             context: message.context,
             flags: FI_RECV | FI_MSG,
@@ -141,14 +142,14 @@ impl Endpoint {
     #[inline(never)]
     fn post_multi_recv(&self, message: &Message<'_>) -> Result {
         let limits = (1, self.attrs.max_msg_size as usize);
-        let len = sge::check_message(message, (RX_FLAGS, !RX_FLAGS), limits)?;
+        let len = check_message(message, (RX_FLAGS, !RX_FLAGS), limits)?;
         let Memory::Segments([segment]) = message.memory else {
             return Err(Errno::EINVAL);
         };
         let descriptor = message.descriptors.first().copied();
         let descriptor = descriptor.unwrap_or(Descriptor::NONE);
         // The whole buffer is checked before the first piece is posted.
-        sge::check_descriptor(segment, descriptor, &self.pd)?;
+        check_descriptor(segment, descriptor, &self.pd)?;
         let size = self.options.min_multi_recv.get();
         let count = len.checked_div(size).ok_or(Errno::EINVAL)?;
         let count = u32::try_from(count).map_err(|_| Errno::EAGAIN)?.max(1);

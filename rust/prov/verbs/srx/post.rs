@@ -11,14 +11,16 @@ use super::{
     SRX_WR_ID_BIT, //
 };
 use crate::{
-    prov::verbs::{
-        prelude::*,
-        sge::{
-            check_message,
-            SgeList,
-            SingleSge, //
+    prov::{
+        common::flags::check_message,
+        verbs::{
+            prelude::*,
+            sge::{
+                SgeList,
+                SingleSge, //
+            },
+            wq::ReportPolicy, //
         },
-        wq::ReportPolicy, //
     },
     rdma::srq::Srq,
     util::lock::assert_held, //
