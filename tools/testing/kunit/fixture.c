@@ -288,6 +288,16 @@ struct fid_ep *fx_connect(struct kunit *test, struct fid_domain *domain,
 	return accepted;
 }
 
+bool fx_try_connect(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_pep *pep,
+		    struct fid_ep *ep[2])
+{
+	ep[0] = fx_bound_ep(test, fx);
+	fx_start_connect(test, ep[0], pep);
+	ep[1] = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
+	fx_bind(test, ep[1], fx->eq, fx->cq, FI_TRANSMIT | FI_RECV);
+	return try_accept(test, ep[1], fx->eq);
+}
+
 static void set_depths(struct fi_info *info, const struct fx_pair_opts *opts)
 {
 	info->tx_attr->size = opts->tx_size ?: info->tx_attr->size;
