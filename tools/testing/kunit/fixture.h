@@ -153,7 +153,10 @@ struct fid_ep *fx_connect(struct kunit *test, struct fid_domain *domain,
 			  struct fid_ep *ep, struct fid_pep *pep,
 			  struct fid_eq *eq, struct fid_cq *cq);
 
-/* Opens two endpoints of fx and connects them as fx_connect() does; returns false if an event reports a failure. */
+/*
+ * Opens two endpoints of fx and connects them as fx_connect() does; returns false if an event
+ * reports a failure.
+ */
 bool fx_try_connect(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_pep *pep,
 		    struct fid_ep *ep[2]);
 

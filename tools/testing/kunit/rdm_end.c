@@ -289,7 +289,7 @@ static void rdm_04_an_unreachable_peer_delays_no_other(struct kunit *test)
 	rdm_exchange(test, rdm, to_other, other);
 }
 
-/* Messages to a new peer are accepted while another peer without a connection holds as many as it may. */
+/* Messages to a new peer are accepted while another new peer holds all that one may hold. */
 static void rdm_11_new_peers_share_no_budget(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);

@@ -319,6 +319,26 @@ struct raw_header *raw_init_packet(struct raw *raw, u8 *packet, enum raw_kind ki
 	return header;
 }
 
+size_t raw_init_atomic(struct raw *raw, u8 *packet, u64 addr, u64 key, u64 id)
+{
+	struct raw_header *header = raw_init_packet(raw, packet, RAW_PKT_ATOMIC_REQ);
+	struct raw_ranges *ranges = (void *)(packet + RAW_HEADER);
+	u64 *operand = (u64 *)(packet + RAW_HEADER + sizeof(ranges->range));
+
+	memset(ranges, 0, sizeof(*ranges));
+	header->op = RAW_FETCH;
+	header->id = id;
+	header->datatype = FI_UINT64;
+	header->atomic_op = FI_SUM;
+	header->targets = 1;
+	header->len = sizeof(ranges->range) + sizeof(*operand);
+	ranges->range[0].addr = addr;
+	ranges->range[0].len = 1;
+	ranges->range[0].key = key;
+	*operand = 1;
+	return RAW_HEADER + header->len;
+}
+
 int raw_send(struct raw *raw, u8 *packet, size_t len)
 {
 	int ret = fi_send(raw->ep, packet, len, NULL, 0, packet);

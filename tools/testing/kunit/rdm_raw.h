@@ -183,6 +183,8 @@ u8 *raw_get_packet_within(struct raw *raw, unsigned int ms);
 u8 *raw_await_free(struct kunit *test, struct raw *raw);
 /* Writes the header of a packet of that kind. */
 struct raw_header *raw_init_packet(struct raw *raw, u8 *packet, enum raw_kind kind);
+/* Writes a request that adds 1 to the word at addr; returns the length of the packet. */
+size_t raw_init_atomic(struct raw *raw, u8 *packet, u64 addr, u64 key, u64 id);
 /* Sends the packet; returns what fi_send() does. */
 int raw_send(struct raw *raw, u8 *packet, size_t len);
 /* Sends a header with these fields, once there is a free packet. */

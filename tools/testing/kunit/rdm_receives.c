@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Tests the receive buffers that connections of a datagram endpoint share. */
 
-#include <rdma/fi_atomic.h>
-#include <rdma/fi_rma.h>
-
 #include "rdm.h"
 #include "rdm_raw.h"
 
@@ -13,43 +10,22 @@
 #define OTHERS		8
 /* Number of atomic requests that a peer may send before the first response. */
 #define REQUESTS	8
-#define WORDS		8
-
-static size_t build_atomic(struct raw *raw, u8 *packet, const u64 *words, u64 key, u64 id)
-{
-	struct raw_header *header = raw_init_packet(raw, packet, RAW_PKT_ATOMIC_REQ);
-	struct raw_ranges *ranges = (void *)(packet + RAW_HEADER);
-	u64 *operand = (u64 *)(packet + RAW_HEADER + sizeof(ranges->range));
-
-	memset(ranges, 0, sizeof(*ranges));
-	header->op = RAW_FETCH;
-	header->id = id;
-	header->datatype = FI_UINT64;
-	header->atomic_op = FI_SUM;
-	header->targets = 1;
-	header->len = sizeof(ranges->range) + sizeof(*operand);
-	ranges->range[0].addr = (uintptr_t)words;
-	ranges->range[0].len = 1;
-	ranges->range[0].key = key;
-	*operand = 1;
-	return RAW_HEADER + header->len;
-}
 
 /*
- * The buffer of an atomic request takes its response, which a peer without credits delays for ever. Such peers delay
- * no other peer that shares their receive queue.
+ * The buffer of an atomic request takes its response, which a peer without credits delays for
+ * ever. Such peers delay no other peer that shares their receive queue.
  */
 static void rdm_06_held_receives_delay_no_other_peer(struct kunit *test)
 {
 	struct kofi_rdm *hub = rdm_open(test, &(struct rdm_opts){ .caps = FI_RMA | FI_ATOMIC });
 	struct kofi_rdm *honest = rdm_open(test, NULL);
 	fi_addr_t to_hub = rdm_addr(test, honest, hub);
-	u64 *words = (u64 *)tr_buffer(test, WORDS * sizeof(*words));
+	u64 *word = (u64 *)tr_buffer(test, sizeof(*word));
 	struct raw *raws[FIRST + OTHERS];
 	struct fid_mr *mr;
 
-	memset(words, 0, WORDS * sizeof(*words));
-	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(hub->domain, words, WORDS * sizeof(*words),
+	*word = 0;
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(hub->domain, word, sizeof(*word),
 					   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
 	fx_defer_close(test, &mr->fid);
 	for (int i = 0; i < ARRAY_SIZE(raws); i++)
@@ -59,14 +35,14 @@ static void rdm_06_held_receives_delay_no_other_peer(struct kunit *test)
 	for (int i = 0; i < OTHERS * REQUESTS; i++) {
 		struct raw *raw = raws[FIRST + i % OTHERS];
 		u8 *packet = raw_await_free(test, raw);
+		size_t len = raw_init_atomic(raw, packet, (uintptr_t)word, fi_mr_key(mr), i);
 
-		KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet,
-						  build_atomic(raw, packet, words, fi_mr_key(mr), i)));
+		KUNIT_ASSERT_EQ(test, 0, raw_send(raw, packet, len));
 	}
 	for (int i = FIRST; i < ARRAY_SIZE(raws); i++)
 		raw_await_sent(test, raws[i]);
 	rdm_exchange(test, honest, to_hub, hub);
-	KUNIT_EXPECT_EQ(test, OTHERS * REQUESTS, READ_ONCE(words[0]));
+	KUNIT_EXPECT_EQ(test, OTHERS * REQUESTS, READ_ONCE(*word));
 }
 
 static struct kunit_case cases[] = {

@@ -287,29 +287,6 @@ static void rdm_10_a_rendezvous_gives_no_access_to_other_memory(struct kunit *te
 	KUNIT_EXPECT_NE(test, 0, read_completion(test, b->cq, out));
 }
 
-/* Builds a request for an atomic operation on one word, with its operand. */
-static size_t build_atomic(struct raw *raw, u8 *packet, const struct region *region, u64 key,
-			   u64 id)
-{
-	struct raw_header *header = raw_init_packet(raw, packet, RAW_PKT_ATOMIC_REQ);
-	struct raw_ranges *ranges = (void *)(packet + RAW_HEADER);
-	u64 *operand = (u64 *)(packet + RAW_HEADER + sizeof(ranges->range));
-	size_t len = sizeof(ranges->range) + sizeof(*operand);
-
-	memset(ranges, 0, sizeof(*ranges));
-	header->op = RAW_FETCH;
-	header->id = id;
-	header->datatype = FI_UINT64;
-	header->atomic_op = FI_SUM;
-	header->targets = 1;
-	header->len = len;
-	ranges->range[0].addr = region->addr;
-	ranges->range[0].len = 1;
-	ranges->range[0].key = key;
-	*operand = 1;
-	return RAW_HEADER + len;
-}
-
 /* A connection permits one wrong key: later requests on it are dropped. */
 static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *test)
 {
@@ -327,7 +304,8 @@ static void rdm_10_a_wrong_key_of_an_atomic_ends_the_connection(struct kunit *te
 
 			if (!packet)
 				break;
-			if (raw_send(raw, packet, build_atomic(raw, packet, &region, keys[i], i)))
+			if (raw_send(raw, packet,
+				     raw_init_atomic(raw, packet, region.addr, keys[i], i)))
 				break;
 		}
 		raw_await_closed(test, raw, "a wrong key");
