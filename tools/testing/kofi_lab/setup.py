@@ -29,7 +29,7 @@ GUEST = (
 ).split()
 # Packages that only the documentation, the soak or the bench needs.
 DOCS = ("groff-base", "python3-sphinx")
-SOAK = ("dkms",)
+SOAK = ("dkms", "fio")
 BENCH = ("fio",)
 
 

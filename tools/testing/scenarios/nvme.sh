@@ -66,8 +66,24 @@ replace_device() {
 # set_link_down: sets the interface down and up again. After a send fails on an interface that is down, the queue pair
 # of rxe for connection requests is in the error state until the device is added anew.
 set_link_down() {
-	ip link set "$interface" down && sleep 5 && ip link set "$interface" up || return
+	ip link set "$interface" down && sleep 30 && ip link set "$interface" up || return
 	[ "$type" = siw ] || replace_device
+}
+
+# lose_packets: loses one packet in a hundred while files are written. Packets of rxe to its own address do not pass the
+# interface.
+lose_packets() {
+	tc qdisc add dev "$interface" root netem loss 1% && eventually 60 more_rounds $(($(rounds) + 3))
+	lossy=$?
+	tc qdisc del dev "$interface" root && return $lossy
+}
+
+# verify_with_fio: writes random blocks, with several requests at once, and checks each.
+verify_with_fio() {
+	fio --name=verify --filename=$MOUNT/verify --size=16M --direct=1 --ioengine=libaio --iodepth=16 --rw=randwrite \
+		--bsrange=512-64k --verify=crc32c --verify_fatal=1 --verify_state_save=0 --thread \
+		--output=/run/fio ||
+		{ cat /run/fio && return 1; }
 }
 
 has_queues() { is_live && [ "$(cat $CONTROLLER/queue_count)" = "$1" ]; }
@@ -93,10 +109,16 @@ check has_a_queue_per_cpu has_queues $(($(nproc) + 1))
 check refuses_a_second_connection refuse_second_connection
 check makes_a_file_system make_file_system
 check reads_what_it_wrote copy_files
+if command -v fio >/dev/null; then
+	check verifies_random_blocks verify_with_fio
+fi
 check survives_a_reset survive reset_controller
 check survives_a_restart_of_the_target survive restart_target
 check survives_a_replaced_device survive replace_device
 check survives_a_link_that_is_down survive set_link_down
+if [ "$type" = siw ]; then
+	check survives_lost_packets survive lose_packets
+fi
 check leaves_an_intact_file_system check_file_system
 check disconnects disconnect_disk
 check refuses_an_unknown_disk refuse_unknown_disk
