@@ -18,7 +18,7 @@ measure() {
 [ "$LANE" = native ] && scale=8 || scale=1
 [ "$LANE" = native ] && often=80 || often=1
 [ "$LANE" = native ] && known=100000 || known=10000
-[ "$LANE" = native ] && connections=256 || connections=32
+[ "$LANE" = native ] && connections=128 || connections=32
 round=0
 while [ $round -lt "${1:-5}" ]; do
 	if [ $((round % 2)) = 0 ]; then
