@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The four phases of an address vector's life. The ranks of a parallel program
- * are datagram endpoints on this machine; rank 0 is the master. All ranks share
- * one named address vector: the master inserts the addresses, and the other ranks
- * open it read-only. Ranks address each other by fi_addr_t only.
+ * Uses an address vector in four phases: open, check of the attributes by the
+ * provider, insertion, and transfers. The ranks of a parallel program are datagram
+ * endpoints on this machine; rank 0 is the master. All ranks share one named address
+ * vector: the master inserts the addresses, and the other ranks open it read-only.
+ * Ranks address each other by fi_addr_t only.
  *
  *	insmod av_ranks.ko addr=10.0.0.1 ranks=3
  *
