@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CM: connection setup and its failures. Teardown is in cm_end.c.
+ * Tests the lines of CM in CONTRACT about connection setup and its failures.
+ * cm_end.c tests disconnecting and closing.
  */
 
 #include <linux/inet.h>
 
 #include "traffic.h"
 
-/* A listener, and an endpoint that will connect to it. */
+/* A listener and an endpoint on one fabric, for a connection between them. */
 struct conn {
 	struct kofi_fabric_fx	*fx;
 	struct fid_pep		*pep;
@@ -119,7 +120,7 @@ static void cm_01_a_request_has_an_info(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, info->dest_addr);
 	KUNIT_EXPECT_EQ_MSG(test, conn->to_len, info->dest_addrlen,
 			    "the caller's address");
-	/* The info belongs to the reader: a copy of it opens the endpoint too. */
+	/* An endpoint for the request can also be opened with a copy of the info. */
 	info = fi_dupinfo(info);
 	KUNIT_ASSERT_NOT_NULL(test, info);
 	fx_defer_free(test, info);
@@ -151,12 +152,12 @@ static void cm_02_reject_is_econnrefused_with_data(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fx_wait_error(test, conn->fx->eq, &error));
 	KUNIT_EXPECT_PTR_EQ(test, &conn->ep->fid, error.fid);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
-	/* InfiniBand has reject reasons of its own, iWARP an errno. */
+	/* prov_errno is a reject reason of the IB CM, or an errno on iWARP and loop. */
 	KUNIT_EXPECT_STREQ(test, tr_is_iwarp(info) || tr_is_loop(info) ?
 			   fi_strerror(error.prov_errno) : "consumer defined",
 			   fi_eq_strerror(conn->fx->eq, error.prov_errno,
 					  error.err_data, NULL, 0));
-	/* siw drops the private data of a rejection. */
+	/* siw may drop the private data of a rejection. */
 	if (!tr_is_iwarp(info)) {
 		KUNIT_ASSERT_EQ(test, DATA / 2, error.err_data_size);
 		KUNIT_EXPECT_EQ(test, 0, memcmp(error.err_data, conn->data,
@@ -165,7 +166,7 @@ static void cm_02_reject_is_econnrefused_with_data(struct kunit *test)
 	tr_expect_silence(test, conn->fx->eq);
 }
 
-/* FI_PEEK reads the same error with error data buffers of several sizes. */
+/* Reads one error with FI_PEEK again and again, with buffers of all sizes for its data. */
 static void eq_01_err_data_is_truncated_to_the_buffer(struct kunit *test)
 {
 	struct conn *conn = open_listener_and_ep(test);
@@ -266,7 +267,7 @@ static void cm_02_requests_beyond_the_backlog_are_refused(struct kunit *test)
 	fx_wait_request(test, fx->eq);
 	expect_refusal(test, eq, start_another(test, fx, pep, eq));
 	tr_expect_silence(test, fx->eq);
-	/* The answer to a request makes room for another one. */
+	/* A rejected request does not count toward the backlog any more. */
 	KUNIT_ASSERT_EQ(test, 0, fi_reject(pep, first->handle, NULL, 0));
 	expect_refusal(test, eq, ep);
 	start_another(test, fx, pep, eq);
@@ -378,7 +379,7 @@ static void cm_04_absent_host_is_ehostunreach_or_etimedout(struct kunit *test)
 	if (!dot)
 		kunit_skip(test, "not an IPv4 address: '%s'", fx_addr);
 	if (!strncmp(fx_addr, "127.", 4))
-		kunit_skip(test, "this machine has them all");
+		kunit_skip(test, "all addresses of 127.0.0.0/8 are local");
 	snprintf(neighbour, sizeof(neighbour), "%.*s.77", (int)(dot - fx_addr),
 		 fx_addr);
 	expect_unreachable(test, neighbour);

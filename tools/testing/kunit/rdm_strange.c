@@ -46,7 +46,7 @@ static void send_message(struct kunit *test, struct raw *raw, u64 id, u32 seed)
 	raw_await_sent(test, raw);
 }
 
-/* Other implementations reuse a message id once the last packet is sent. */
+/* libfabric reuses the id of a segmented message once it has sent the last segment. */
 static void rdm_07_a_message_id_is_reused_after_the_last_segment(struct kunit *test)
 {
 	u8 *in = tr_vbuffer(test, LONG);
@@ -66,10 +66,10 @@ static void rdm_07_a_message_id_is_reused_after_the_last_segment(struct kunit *t
 	}
 }
 
-/* More eager messages than fit into the limit of a peer, and fewer than its receive packets. */
+/* Eager messages that exceed the limit of a peer's unexpected bytes. */
 #define TOO_MANY	(SZ_4M / RAW_EAGER)
 
-/* With equal ids, segments that wait for memory are not mixed up between messages. */
+/* Two segmented messages have the same id, and the second segments wait for memory. */
 static void rdm_07_messages_with_equal_ids_are_not_mixed_up(struct kunit *test)
 {
 	static const size_t lens[] = { LONG, RAW_EAGER + LEN };
@@ -139,7 +139,7 @@ static void rdm_06_the_unexpected_limit_outlives_a_connection(struct kunit *test
 		raw_disconnect(test, raw);
 	}
 	unexpected = receive_all(test, rdm, in);
-	kunit_info(test, "%d sent, %d there\n", sent, unexpected);
+	kunit_info(test, "%d sent, %d received\n", sent, unexpected);
 	KUNIT_EXPECT_GE(test, unexpected, SZ_1M / (RAW_EAGER + SZ_1K));
 	KUNIT_EXPECT_LE(test, unexpected, 3 * SZ_1M / RAW_EAGER);
 	rdm_exchange(test, rdm, rdm_addr(test, rdm, rdm), rdm);
@@ -149,8 +149,8 @@ static void rdm_06_the_unexpected_limit_outlives_a_connection(struct kunit *test
 #define BURST		64
 
 /*
- * Connections share receive packets: a peer that exceeds its credits uses those
- * of others. Its connection is closed, and the others' messages still arrive.
+ * Connections share receive packets: a peer that exceeds its credits uses receives
+ * of other peers. Its connection is closed, and messages of the others still arrive.
  */
 static void rdm_06_exceeding_the_credits_ends_the_connection(struct kunit *test)
 {
@@ -160,7 +160,7 @@ static void rdm_06_exceeding_the_credits_ends_the_connection(struct kunit *test)
 	fi_addr_t to = rdm_addr(test, other, rdm);
 
 	if (raw->needs_recv)
-		kunit_skip(test, "what is too much ends the connection by itself");
+		kunit_skip(test, "on iWARP a message without a receive ends the connection");
 	rdm_exchange(test, other, to, rdm);
 	for (u32 connection = 1; connection <= OVERRUN_CONNECTIONS; connection++) {
 		struct raw_connect_data data = raw_connect_data(raw, RAW_PORT);
@@ -176,7 +176,7 @@ static void rdm_06_exceeding_the_credits_ends_the_connection(struct kunit *test)
 		raw_await_closed(test, raw, "credits are exceeded");
 		raw_disconnect(test, raw);
 	}
-	kunit_info(test, "%d of its messages there\n", receive_all(test, rdm, in));
+	kunit_info(test, "%d of its messages received\n", receive_all(test, rdm, in));
 	for (int round = 0; round < 3; round++) {
 		for (int i = 0; i < BURST; i++)
 			KUNIT_ASSERT_EQ(test, 0, rdm_send(other, to, in, 1, in));
@@ -186,7 +186,7 @@ static void rdm_06_exceeding_the_credits_ends_the_connection(struct kunit *test)
 	}
 }
 
-/* CQ data of a write is reported by endpoints with remote memory access only. */
+/* Only an endpoint with FI_RMA and FI_REMOTE_WRITE reports the CQ data of a write. */
 static void rdm_cq_data_without_remote_write_is_dropped(struct kunit *test)
 {
 	struct kofi_rdm *rdm = rdm_open(test, NULL), *other = rdm_open(test, NULL);
@@ -194,13 +194,13 @@ static void rdm_cq_data_without_remote_write_is_dropped(struct kunit *test)
 	struct fi_cq_tagged_entry entry;
 
 	if (raw->needs_recv)
-		kunit_skip(test, "iWARP has no data with a write");
+		kunit_skip(test, "iWARP has no writes with immediate data");
 	KUNIT_ASSERT_EQ(test, 0, fi_writedata(raw->ep, raw->memory, 0, NULL, 77, 0, 0, 0, NULL));
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_sread(rdm->cq, &entry, 1, NULL, QUIET_MS));
 	rdm_exchange(test, other, rdm_addr(test, other, rdm), rdm);
 }
 
-/* Invalid connect data, and unusual but valid data. */
+/* Connect data that is too short or has an invalid byte is rejected; longer data is accepted. */
 static void rdm_invalid_connect_data_is_rejected(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
@@ -243,7 +243,7 @@ static void rdm_invalid_connect_data_is_rejected(struct kunit *test)
 
 #define PEERS	140
 
-/* Peers that cancel a request, or connect and send nothing, use connections until they close. */
+/* Connections of peers that cancel the request, or send nothing, are free once the peers close. */
 static void rdm_silent_peers_do_not_keep_connections(struct kunit *test)
 {
 	struct raw *raw = raw_open(test, SZ_4K);
@@ -281,9 +281,9 @@ static void rdm_silent_peers_do_not_keep_connections(struct kunit *test)
 			fx_close(test, &eps[i]->fid);
 		rdm_exchange(test, other, addr, rdm);
 	}
-	kunit_info(test, "%d were let in, %d were not\n", in, out);
+	kunit_info(test, "%d connected, %d failed\n", in, out);
 	KUNIT_EXPECT_EQ(test, peers, in + out);
-	/* The connections are free once their close is noticed. */
+	/* The endpoint frees a connection when it gets the event of the peer's close. */
 	addr = rdm_addr(test, late, rdm);
 	for (int tries = 0; tries < 100; tries++) {
 		struct fi_cq_tagged_entry entry;
@@ -300,7 +300,7 @@ static void rdm_silent_peers_do_not_keep_connections(struct kunit *test)
 	rdm_exchange(test, late, addr, rdm);
 }
 
-/* A connected endpoint's listener at the address that a message is sent to. */
+/* A listener for connected endpoints, at an address to which the datagram endpoint sends. */
 struct fake {
 	struct kofi_fabric_fx	*fx;
 	struct fid_pep		*pep;
@@ -345,7 +345,7 @@ static void rdm_04_endless_simultaneous_connect_rejects_fail(struct kunit *test)
 		fi_freeinfo(event.entry.info);
 		asked++;
 	}
-	kunit_info(test, "asked %d times\n", asked);
+	kunit_info(test, "%d requests\n", asked);
 	KUNIT_EXPECT_PTR_EQ(test, (void *)fake->out, error.op_context);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, error.err);
 }
@@ -400,7 +400,7 @@ static struct tcp *open_tcp(struct kunit *test, const struct kofi_rdm *rdm)
 	return tcp;
 }
 
-/* Accepts a connection and sends an MPA reply without private data, with bytes behind it. */
+/* Accepts a TCP connection; replies with a zeroed MPA header and 4 bytes that are not announced. */
 static int reply_invalid(struct tcp *tcp)
 {
 	char received[64], reply[20 + 4] = {};
@@ -414,7 +414,7 @@ static int reply_invalid(struct tcp *tcp)
 	if (ret)
 		return ret;
 	client->sk->sk_rcvtimeo = msecs_to_jiffies(FX_WAIT_MS);
-	/* The request has to arrive first. */
+	/* Waits for the MPA request. */
 	ret = kernel_recvmsg(client, &msg, &in, 1, sizeof(received), 0);
 	if (ret > 0)
 		ret = kernel_sendmsg(client, &msg, &out, 1, sizeof(reply));
@@ -427,7 +427,7 @@ static int reply_invalid(struct tcp *tcp)
 
 #define RETRIES	6
 
-/* siw may misread an early reply, so an invalid MPA reply is retried as if there were none. */
+/* siw can misread a valid MPA reply that arrives early, so an invalid reply is retried. */
 static void rdm_04_an_invalid_mpa_reply_is_retried(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -438,7 +438,7 @@ static void rdm_04_an_invalid_mpa_reply_is_retried(struct kunit *test)
 	fi_addr_t addr;
 
 	if (!tr_is_iwarp(fx->info))
-		kunit_skip(test, "answers do not come over TCP");
+		kunit_skip(test, "only iWARP has MPA replies");
 	tcp = open_tcp(test, rdm);
 	KUNIT_ASSERT_EQ(test, 1, rdm_insert(rdm, &tcp->name, &addr, 0));
 	KUNIT_ASSERT_EQ(test, 0, rdm_send(rdm, addr, out, LEN, out));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Fixture of the suites of scalable endpoints: see sep.h. */
+/* Fixture of the suites of scalable endpoints; sep.h describes its functions. */
 
 #include "sep.h"
 

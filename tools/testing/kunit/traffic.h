@@ -63,7 +63,7 @@ void tr_expect_silence(struct kunit *test, struct fid_eq *eq);
 
 /* Returns true if the transport is iWARP. */
 bool tr_is_iwarp(const struct fi_info *info);
-/* Returns true for the loop provider, where a posted operation completes at once. */
+/* Returns true for the loop provider, which completes an operation in the post if it can. */
 bool tr_is_loop(const struct fi_info *info);
 /* Skips the test with the loop provider. */
 void tr_needs_device(struct kunit *test, const struct fi_info *info);

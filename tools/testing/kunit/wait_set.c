@@ -89,7 +89,7 @@ static void expect_object(struct kunit *test, struct fid *fid,
 	KUNIT_EXPECT_EQ(test, want == FI_WAIT_QUEUE ? 0 : -FI_ENODATA,
 			fi_control(fid, FI_GETWAIT, &queue));
 	KUNIT_EXPECT_EQ(test, want == FI_WAIT_QUEUE, !!queue);
-	/* The queue's lock can be taken, and no thread sleeps on it. */
+	/* The pointer is to a wait queue, on which no thread sleeps. */
 	if (queue)
 		KUNIT_EXPECT_FALSE(test, wq_has_sleeper(queue));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_control(fid, FI_GETWAITOBJ, NULL));
@@ -172,7 +172,7 @@ static int wait_without_timeout(struct tr_thread *thread)
 	return 0;
 }
 
-/* Starts a thread that waits for the set; returns once it sleeps. */
+/* Starts a thread that waits on the set without a timeout; returns once it sleeps. */
 static struct waiter *start(struct kunit *test, struct fid_wait *set)
 {
 	struct waiter *waiter = (void *)tr_buffer(test, sizeof(*waiter));
@@ -266,7 +266,7 @@ static void poll_06_events_from_before_the_wait_are_reported(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, fi_eq_write(eq, 7, "x", 1, 0));
 	fi_cntr_set(cntr, 5);
 	fi_cq_signal(cq);
-	/* Members are reported in the order of their events. */
+	/* The oldest event's member is first; one that stays ready moves to the end. */
 	KUNIT_EXPECT_EQ(test, 1, fi_waitfrom(set, from, 1, -1));
 	KUNIT_EXPECT_PTR_EQ(test, &eq->fid, from[0]);
 	KUNIT_EXPECT_EQ(test, 3, fi_waitfrom(set, from, 4, -1));
@@ -323,7 +323,7 @@ static void poll_06_signals_and_stopping_end_the_wait(struct kunit *test)
 	expect_end(test, waiter, -FI_EINTR, NULL);
 }
 
-/* State of a thread that counts many events, which occur one after another. */
+/* Arguments and results of count_wakes(). */
 struct counting {
 	struct fid_wait	*set;
 	struct fid	*want[MANY];
@@ -331,6 +331,7 @@ struct counting {
 	atomic_t	wrong;
 };
 
+/* Waits for EVENTS events, one at a time, and checks which member each wait reports. */
 static int count_wakes(struct tr_thread *thread)
 {
 	struct counting *counting = thread->arg;
@@ -349,7 +350,7 @@ static int count_wakes(struct tr_thread *thread)
 	return 0;
 }
 
-/* Each event wakes the thread once, whichever of many members it is. */
+/* Each event of one of many members wakes the waiting thread once. */
 static void poll_06_one_wakeup_per_event(struct kunit *test)
 {
 	struct counting *counting = (void *)tr_buffer(test, sizeof(*counting));
@@ -383,7 +384,6 @@ static void poll_06_one_wakeup_per_event(struct kunit *test)
 	KUNIT_EXPECT_LE(test, thread->task->nvcsw - before, EVENTS + 2);
 }
 
-/* Each waiting thread is woken by the same event. */
 static void poll_06_two_threads_wait(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -416,7 +416,6 @@ static void poll_06_a_closed_member_wakes_no_waiter(struct kunit *test)
 	expect_end(test, waiter, 1, &second->fid);
 }
 
-/* Members can also be waited for on their own. */
 static void poll_06_members_can_be_waited_for_separately(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
