@@ -7,10 +7,10 @@
  *
  *	fi_import_fid(&ep->fid, &domain->fid, 0);
  *
- * pairs an endpoint, opened for FI_COLLECTIVE, with a domain of this provider. After
- * that, fi_join_collective(), fi_barrier(), fi_broadcast() and fi_allreduce() work on
- * the endpoint. All members have to join groups in the same order, and to call the
- * collectives of a group in the same order.
+ * attaches a domain of this provider to an owner's endpoint that was opened with
+ * FI_COLLECTIVE. After that, fi_join_collective(), fi_barrier(), fi_broadcast() and
+ * fi_allreduce() work on the endpoint. All members have to join groups in the same
+ * order, and to call the collectives of a group in the same order.
  *
  * Each member executes a collective as a list of steps: it posts receives and sends,
  * waits for them, and reduces the received data.
@@ -34,7 +34,7 @@
 
 #define MAX_MEMBERS	4096U
 #define MAX_BYTES	65536U
-/* An allreduce runs through the tree twice, with up to three steps for each level. */
+/* An allreduce passes the levels of the tree twice, with up to three steps for each level. */
 #define MAX_STEPS	(6 * 13 + 2)
 
 /* Delay before the next attempt to use a queue that was full */
@@ -43,7 +43,10 @@
 /* Runs the steps of all operations. */
 static struct workqueue_struct *coll_wq;
 
-/* Peers of the owner's objects, which have the addresses, the members and the entries */
+/*
+ * Peers of an owner's objects. The owner's address vector stores the addresses, its
+ * set the members, and its completion queue the entries.
+ */
 struct coll_av {
 	struct fid_av		fid;
 	struct fid_peer_av	*owner;
@@ -70,7 +73,7 @@ struct coll_ep {
 	struct domain		*domain;
 	struct coll_av		*av;
 	struct coll_cq		*cq;
-	u32			next_group;	/* number of the next group */
+	u32			next_group;	/* number of the group that is joined next */
 	struct list_head	groups;
 	spinlock_t		lock;		/* protects groups and next_group */
 	atomic_t		users;
@@ -240,7 +243,8 @@ static void free_operation(struct operation *operation)
 /*
  * Runs steps until one has to wait. Returns true if the operation is complete.
  *
- * Context: the operation's work item. At most one runs: operation->running.
+ * Context: the operation's work item. operation->running is true while it is queued
+ * or runs, so that a completed transfer does not queue it a second time.
  */
 static bool run_steps(struct operation *operation)
 {
@@ -301,7 +305,7 @@ static bool run_steps(struct operation *operation)
 		return false;
 	}
 	spin_unlock_irq(&group->lock);
-	/* Do not retry while the group is being closed: the queue may not be read any more. */
+	/* While the group is being closed, do not retry: the consumer may have stopped reading. */
 	if (write_completion(operation) == -FI_EAGAIN && !READ_ONCE(operation->cancelled)) {
 		queue_delayed_work(coll_wq, &operation->work, msecs_to_jiffies(RETRY_MS));
 		return false;
@@ -547,7 +551,10 @@ static int close_group(struct fid *fid)
 	struct coll_ep *ep = group->ep;
 	struct operation *operation;
 
-	/* The operation may have been freed: then no transfer has this context. */
+	/*
+	 * The operation may have been freed. Nothing is cancelled then, unless an
+	 * operation of another group has been allocated at its address.
+	 */
 	while ((operation = cancel_next_operation(group)))
 		fi_cancel(&ep->owner_ep->fid, operation);
 	wait_event(group->idle, is_idle(group));

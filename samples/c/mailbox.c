@@ -31,12 +31,12 @@
 /* Delay before the next attempt to write to a full queue */
 #define RETRY_MS	1
 
-/* Protects the list of mailboxes, and their lists of unexpected messages. */
+/* Protects mailboxes, last_number, and the unexp_msgs of each mailbox. */
 static DEFINE_SPINLOCK(lock);
 static LIST_HEAD(mailboxes);
 static u32 last_number;
 
-/* A completion that the owner's queue may have had no room for yet */
+/* A completion that is written to the owner's queue, again if the queue is full */
 struct mailbox_comp {
 	struct list_head	list;
 	void			*context;
@@ -50,8 +50,8 @@ struct mailbox_cq {
 	struct fid_peer_cq	*owner;
 	struct domain		*domain;
 	atomic_t		users;
-	spinlock_t		lock;
-	struct list_head	comps;
+	spinlock_t		lock;		/* protects comps */
+	struct list_head	comps;		/* not written yet, oldest first */
 	struct delayed_work	retry;
 };
 
@@ -80,7 +80,7 @@ struct unexp_msg {
 	struct list_head	list;
 	struct mailbox		*dest;
 	struct fi_peer_rx_entry	*entry;
-	struct mailbox_comp	*comp;		/* of the receive, allocated in advance */
+	struct mailbox_comp	*comp;		/* completion of the receive, allocated in advance */
 	size_t			len;
 	u8			bytes[];
 };
@@ -170,7 +170,7 @@ static void complete_recv(struct mailbox *dest, struct fi_peer_rx_entry *entry, 
 
 /*
  * Takes an unexpected message off its mailbox's list, and a reference on the
- * mailbox. Returns false if the message is on no list any more.
+ * mailbox. Returns false if close_mailbox() has taken the message off the list.
  */
 static bool dequeue_unexp(struct unexp_msg *unexp, struct fi_peer_rx_entry *entry)
 {
@@ -200,7 +200,7 @@ static int start_msg(struct fi_peer_rx_entry *entry)
 	struct unexp_msg *unexp = entry->peer_context;
 	struct mailbox *dest;
 
-	/* The mailbox is being closed, and close_mailbox() frees the entry. */
+	/* close_mailbox() frees the entry. */
 	if (!dequeue_unexp(unexp, entry))
 		return -FI_ENOENT;
 	dest = unexp->dest;
@@ -225,7 +225,7 @@ static int discard_msg(struct fi_peer_rx_entry *entry)
 	return 0;
 }
 
-/* Mailboxes have no tagged messages. */
+/* Refuses to start or discard a tagged message: mailboxes have none. */
 static int no_tagged(struct fi_peer_rx_entry *entry)
 {
 	return -FI_ENOSYS;
@@ -347,7 +347,7 @@ static int close_cq(struct fid *fid)
 	if (atomic_read(&cq->users))
 		return -FI_EBUSY;
 	cancel_delayed_work_sync(&cq->retry);
-	/* The endpoints of these completions are closed. */
+	/* These completions are of closed endpoints: an open one counts in users. */
 	list_for_each_entry_safe(comp, next, &cq->comps, list)
 		kfree(comp);
 	atomic_dec(&cq->domain->users);
@@ -357,7 +357,10 @@ static int close_cq(struct fid *fid)
 
 FID_OPS(cq_fid_ops, close_cq);
 
-/* Drives progress: the owner reads with no buffer. Entries are read from the owner's queue. */
+/*
+ * Makes progress. The owner's read calls this without a buffer; entries are read only
+ * from the owner's queue.
+ */
 static ssize_t read_cq(struct fid_cq *fid, void *buf, size_t count)
 {
 	struct mailbox_cq *cq = container_of(fid, struct mailbox_cq, fid);
@@ -453,8 +456,9 @@ static struct fi_ops_srx_peer peer_ops = {
 static const struct fi_ops_srx_peer no_peer_ops;
 
 /*
- * Sets or clears the peer operations of an owner: in the struct that the owner
- * allocated, or by a pointer to the provider's own.
+ * Sets or clears the peer operations of an owner's shared receive context. They are
+ * copied to the struct that the owner allocated; without one, the owner gets a pointer
+ * to peer_ops.
  */
 static void set_peer_ops(struct fid_peer_srx *owner, bool is_set)
 {
