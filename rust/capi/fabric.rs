@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fabrics for C callers.
+//! Fabrics for C callers: `fi_fabric()`, and the operations of `struct fid_fabric`.
 
 use super::{
     domain,
@@ -18,13 +18,14 @@ use crate::fi::{
     provider::FabricAttr, //
 };
 
-/// A fabric, as C callers hold it.
+/// A fabric of a C caller, which refers to it by a pointer to `fid`.
 #[repr(C)]
 pub(super) struct FabricObject {
     fid: fid_fabric,
     pub(super) fabric: Arc<Fabric>,
-    /// Tables of calls for the fabric's children.
+    /// Operation tables of the objects that are opened from the fabric.
     pub(super) provider_ops: &'static ProviderOps,
+    /// Entry in the list of open fabrics and domains.
     pub(super) open_entry: Listed,
 }
 
@@ -53,7 +54,13 @@ pub(super) unsafe fn opt_cstr<'a>(name: *const c_char) -> Option<&'a CStr> {
     (!name.is_null()).then(|| unsafe { CStr::from_char_ptr(name) })
 }
 
-/// Opens a fabric for the module named `owner` (`fi_fabric()`).
+/// Opens a fabric for the module named `owner` (`fi_fabric()`). A provider that another module has
+/// registered opens its fabrics itself. May sleep.
+///
+/// # Errors
+///
+/// -FI_EINVAL for NULL, -FI_ENODATA without a provider or fabric of the name, -FI_EOPBADSTATE in atomic
+/// context, -FI_ENOMEM; errors of the provider of another module.
 ///
 /// # Safety
 ///

@@ -40,7 +40,8 @@ impl Opened {
 pub(super) struct Listed(Arc<Opened>);
 
 impl Listed {
-    /// Adds the fabric, or the domain of the fabric with that scope, whose `struct fid` is at `address`. May sleep.
+    /// Adds `fabric`, or its domain with the scope `domain`, to the list. The object's `struct fid` is at `fid_addr`.
+    /// May sleep.
     ///
     /// # Errors
     ///

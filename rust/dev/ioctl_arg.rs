@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Arguments of ioctls: structs of a process, which may be of an older or newer version of the
-//! interface, and their strings.
+//! Arguments of ioctls: copies structs, arrays and strings from and to a process. The process may
+//! have been built with an older or newer version of the structs.
 
 use crate::{
     abi::uapi::{
@@ -19,10 +19,11 @@ use kernel::{
     },
 };
 
-/// Limit of the size of a struct, in all future versions too.
+/// Maximum size of a struct in bytes, in later versions too.
 const MAX_ARG_SIZE: usize = 1 << 12;
 
-/// Reads the struct at `at`, calls `answer` on it, and writes back the part that the caller knows.
+/// Reads the struct at `at`, whose first field is its size, calls `answer` on it, and writes back as
+/// many bytes as the process has. May sleep.
 ///
 /// # Errors
 ///
@@ -61,26 +62,27 @@ pub fn handle_arg<T: Argument>(
     Ok(0)
 }
 
-/// Returns a writer for up to `count` structs of `size` bytes at `at`; `first` is the size in the
-/// first version.
+/// Returns a writer for up to `count` structs of `size` bytes at the user address `at`. `v1_size` is
+/// the size in the first version.
 ///
 /// # Errors
 ///
-/// `EINVAL` for an invalid size, `EFAULT`.
+/// `EINVAL` for a size that no version has, `EFAULT`.
 pub(super) fn struct_writer(
     at: u64,
     count: usize,
     size: usize,
-    first: usize,
+    v1_size: usize,
 ) -> Result<UserSliceWriter> {
-    if count > 0 && !(first..=MAX_ARG_SIZE).contains(&size) {
+    if count > 0 && !(v1_size..=MAX_ARG_SIZE).contains(&size) {
         return Err(EINVAL);
     }
     let bytes = size.checked_mul(count).ok_or(EINVAL)?;
     writer(at, bytes)
 }
 
-/// Returns a writer for `bytes` bytes at `at`, an address as 64 bits for all processes.
+/// Returns a writer for `bytes` bytes at the user address `at`, which has 64 bits in the structs of
+/// 32-bit processes too.
 ///
 /// # Errors
 ///
@@ -90,7 +92,7 @@ fn writer(at: u64, bytes: usize) -> Result<UserSliceWriter> {
     Ok(UserSlice::new(UserPtr::from_addr(at), bytes).writer())
 }
 
-/// Writes a struct to `size` bytes: truncated, or padded with zeroes.
+/// Writes `size` bytes: a struct that is truncated or padded with zeroes.
 ///
 /// # Errors
 ///
@@ -112,7 +114,7 @@ pub(super) fn write_struct<T: Plain>(
     Ok(())
 }
 
-/// Writes numbers to an array of the process.
+/// Writes numbers to the array of `u64` at the user address `at`.
 ///
 /// # Errors
 ///
@@ -126,7 +128,7 @@ pub fn write_array(at: u64, numbers: impl Iterator<Item = u64> + Clone) -> Resul
     Ok(())
 }
 
-/// Returns the string in a field, or `None` if it is empty.
+/// Returns the string in a field of a struct, or `None` if the string is empty.
 ///
 /// # Errors
 ///
@@ -136,13 +138,14 @@ pub fn string(field: &[u8]) -> Result<Option<&CStr>> {
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// Writes a string to a field, truncated to fit, and fills the rest with NULs.
+/// Writes a string to a field of a struct: truncated to leave a NUL at the end, and filled up with
+/// NULs. `None` is the empty string.
 pub(super) fn set_string(field: &mut [u8], text: Option<&[u8]>) {
     let text = text.unwrap_or(b"");
-    let Some(room) = field.len().checked_sub(1) else {
+    let Some(max_len) = field.len().checked_sub(1) else {
         return;
     };
-    let len = text.len().min(room);
+    let len = text.len().min(max_len);
     field[..len].copy_from_slice(&text[..len]);
     field[len..].fill(0);
 }
