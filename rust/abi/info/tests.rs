@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tests of the pointers of an info.
+//! Tests which pointers of attributes an info keeps.
 
 use super::*;
 
@@ -10,6 +10,7 @@ mod suite {
 
     type TestResult = kernel::error::Result;
 
+    /// Returns attributes with pointers to no memory: following one would fault.
     fn invalid_fabric_attr() -> fi_fabric_attr {
         fi_fabric_attr {
             net: ptr::without_provenance_mut(0x4141_4141_4140),
@@ -44,7 +45,7 @@ mod suite {
         let ep = info.ep().ok_or(EINVAL)?;
         assert!(ep.auth_key.is_null());
         assert_eq!(ep.auth_key_size, 0);
-        // Pointers that the info does not own are neither freed with it nor copied.
+        // A pointer that had been copied would be followed here.
         info.duplicate()?;
         Ok(())
     }

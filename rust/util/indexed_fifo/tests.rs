@@ -18,7 +18,7 @@ mod cases {
         impl HasLinks<TABLES> for Number { self.links }
     }
 
-    /// Numbers with the same remainder.
+    /// Key of the numbers whose remainder by the first field is the second.
     struct Remainder(u32, u32);
 
     impl GroupKey<Number> for Remainder {
@@ -45,11 +45,12 @@ mod cases {
         })
     }
 
-    /// Adds a number to the first table, and to the second one if that has all before it.
-    fn push(queue: &mut IndexedFifo<Number, TABLES>, value: u32, is_first: bool) -> Result {
+    /// Adds a number to an end of the queue and to the first table. The second table gets it if it
+    /// can: at the front always, at the back if it has all entries.
+    fn push(queue: &mut IndexedFifo<Number, TABLES>, value: u32, at_front: bool) -> Result {
         let is_complete = queue.is_complete(1);
         let number = boxed(value)?;
-        if is_first {
+        if at_front {
             let mut entry = queue.push_front(number);
             entry.index_front(0, &key(0, value));
             entry.index_front(1, &key(1, value));
@@ -63,6 +64,7 @@ mod cases {
         Ok(())
     }
 
+    /// Adds the entries that the second table does not have yet.
     fn complete(queue: &mut IndexedFifo<Number, TABLES>) {
         while let Some(mut entry) = queue.advance(1) {
             let key = key(1, entry.get().value);
@@ -80,7 +82,7 @@ mod cases {
         let mut queue = IndexedFifo::<Number, TABLES>::new();
         let mut model = KVVec::<u32>::new();
         for round in 0..ROUNDS {
-            // Grow to hundreds of entries, and shrink again.
+            // The queue grows for 2000 rounds, and shrinks for as many.
             let grows = round / 2000 % 2 == 0;
             let value = random.next_below(20_000) as u32;
             match random.next_below(8) {
@@ -95,7 +97,7 @@ mod cases {
                     model[0] = value;
                 }
                 5 => {
-                    // Part of the second table is dismantled or built.
+                    // The last entries are removed from the second table, up to seven.
                     for _ in 0..value % 8 {
                         let _ = queue.retreat(1);
                     }
@@ -135,7 +137,7 @@ mod cases {
     fn a_search_costs_the_same_for_any_number_of_entries() -> Result {
         const MANY: u32 = 100_000;
         let mut queue = IndexedFifo::<Number, TABLES>::new();
-        let most = |queue: &mut IndexedFifo<Number, TABLES>| {
+        let max_probes = |queue: &mut IndexedFifo<Number, TABLES>| {
             let mut most = 0;
             for value in 0..1_000 {
                 let before = queue.probes();
@@ -147,9 +149,9 @@ mod cases {
         for value in 0..MANY {
             push(&mut queue, value, false)?;
         }
-        assert!(most(&mut queue) <= 8);
+        assert!(max_probes(&mut queue) <= 8);
         while queue.pop_front().is_some() {}
-        assert!(most(&mut queue) == 0);
+        assert!(max_probes(&mut queue) == 0);
         Ok(())
     }
 }
