@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! General helpers: contexts, locks, lists, deferred drops, threads and logging.
-//!
-//! These helpers know no object of the fabric interfaces.
+//! General helpers: contexts, locks, lists, deferred drops, threads and logging. They depend on no
+//! object of the fabric interfaces.
 
 pub(crate) mod bh_work;
 pub(crate) mod biased_lock;

@@ -2,8 +2,8 @@
 
 //! Work requests for the queues of a queue pair.
 //!
-//! A request borrows its scatter/gather list until it is posted, because drivers copy the list. The
-//! memory that the entries name belongs to the operation until it completes; no lifetime expresses
+//! A request borrows its scatter/gather list only until it is posted, because drivers copy the list.
+//! The memory that the entries name is used until the operation completes. No lifetime expresses
 //! that, so posting is unsafe.
 
 use super::{
@@ -50,9 +50,9 @@ impl_flags!(
     /// A flag of a send request.
     #[derive(Clone, Copy, PartialEq, Eq, Debug)]
     pub(crate) enum SendFlag {
-        /// Waits for the reads and atomics that were posted before.
+        /// Starts after the reads and atomics that were posted before have completed.
         Fence = bindings::ib_send_flags_IB_SEND_FENCE as u32,
-        /// Reports success too, not only errors.
+        /// Writes a completion for a success too, not only for an error.
         Signaled = bindings::ib_send_flags_IB_SEND_SIGNALED as u32,
         /// Raises a solicited event at the peer.
         Solicited = bindings::ib_send_flags_IB_SEND_SOLICITED as u32,
@@ -61,7 +61,7 @@ impl_flags!(
     }
 );
 
-/// A remote address with its remote key.
+/// An address in a peer's memory, and the key of the region that it is in.
 #[derive(Clone, Copy)]
 pub(crate) struct RemoteAddr {
     pub(crate) addr: u64,
@@ -95,8 +95,8 @@ pub(super) union RawSendWr {
 }
 
 impl RawSendWr {
-    /// Sets the fields of `op` behind `send`, except for the masks of `atomic`, and returns its
-    /// opcode.
+    /// Sets the fields that follow `send` to those of `op`, except for the masks of `atomic`, and
+    /// returns the opcode of `op`.
     #[inline(always)]
     pub(super) fn set_op(&mut self, op: WrOp) -> bindings::ib_wr_opcode {
         match op {
@@ -146,8 +146,8 @@ pub(crate) struct SendWr<'a> {
 }
 
 impl<'a> SendWr<'a> {
-    /// Creates a request for `op`, whose local memory is that of the concatenated `sges`: for an
-    /// atomic operation, one entry of 8 bytes for the old value.
+    /// Creates a request for `op`. Its local memory is that of the entries `sges`, one after the
+    /// other; for an atomic operation, one entry of 8 bytes, which gets the old value.
     #[inline(always)]
     pub(crate) fn new(wr_id: u64, sges: &'a [Sge], op: WrOp, flags: SendFlags) -> Self {
         let mut raw = RawSendWr {
@@ -174,8 +174,8 @@ impl<'a> SendWr<'a> {
         }
     }
 
-    /// Adds immediate data `imm`, in host byte order, to a send or write: `opcode` is its opcode
-    /// with immediate data.
+    /// Adds immediate data `imm`, in host byte order, to a send or write. `opcode` is that of the
+    /// operation with immediate data.
     #[inline(always)]
     fn with_imm(mut self, opcode: bindings::ib_wr_opcode, imm: u32) -> Self {
         self.raw.send.opcode = opcode;
@@ -213,7 +213,7 @@ impl<'a> SendWr<'a> {
         wr
     }
 
-    /// Creates a registration of `mr` with its access rights.
+    /// Creates a fast registration of `mr` under its current key and with its access rights.
     pub(crate) fn reg_mr(wr_id: u64, mr: &'a FastMr, flags: SendFlags) -> Self {
         let mut wr = Self::new(wr_id, &[], WrOp::Send, flags);
         // INVARIANT: `reg` is the member of the opcode.
@@ -224,7 +224,7 @@ impl<'a> SendWr<'a> {
         wr
     }
 
-    /// Creates a local invalidation of a remote key.
+    /// Creates a local invalidation of the key `rkey` of one of this side's regions.
     pub(crate) fn local_inv(wr_id: u64, rkey: u32, flags: SendFlags) -> Self {
         let mut wr = Self::new(wr_id, &[], WrOp::Send, flags);
         // INVARIANT: `send` is the member of the opcode.

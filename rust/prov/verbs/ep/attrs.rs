@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Attributes that an endpoint was opened with.
+//! Limits, access rights and options of an endpoint, which do not change after it has been opened.
 
 use super::{
     super::{
@@ -30,7 +30,7 @@ use crate::{
     },
 };
 
-/// Depth of the queues of an endpoint whose info names none.
+/// Depth of the queues of an endpoint if its info has `size` 0.
 const DEFAULT_DEPTH: usize = 256;
 
 /// Limits and access rights of an endpoint, from its info and the device.
@@ -59,7 +59,7 @@ pub(super) struct EpAttrs {
     pub(super) is_for_request: bool,
     /// Set if readers sleep until a failure or a message with FI_REMOTE_SIGNAL arrives.
     pub(super) solicited_only: bool,
-    /// Errno of atomic operations, if the endpoint has none.
+    /// Errno of the calls for atomic operations, if the endpoint does not support these.
     pub(super) atomics_errno: Option<Errno>,
     /// Traffic class of the packets, as in an IP header; `None` for the default.
     pub(super) traffic_class: Option<u8>,
@@ -70,18 +70,18 @@ pub(super) struct EpAttrs {
 impl EpAttrs {
     pub(super) fn new(domain: &Domain, info: &Info) -> Result<Self> {
         let device = domain.pd.device();
-        let (most, sges) = info::queue_limits(device);
+        let (max_depth, max_sges) = info::queue_limits(device);
         let depth = |asked: usize| -> Result<u32> {
-            Ok(size_within(asked, most, most.min(DEFAULT_DEPTH))? as u32)
+            Ok(size_within(asked, max_depth, max_depth.min(DEFAULT_DEPTH))? as u32)
         };
         let protocol = device.protocol;
         let mut missing = COMPLETION_LEVELS & !info::completion_levels(protocol);
         if !info::has_cq_data(protocol) || info.domain().is_none_or(|attr| attr.cq_data_size == 0) {
             missing |= FI_REMOTE_CQ_DATA;
         }
-        // A limit of 0 stands for the device's.
-        let within = |asked: usize, most: usize| size_within(asked, most, most);
-        let segments = within(info.tx().map_or(0, |tx| tx.iov_limit), sges)?;
+        // A limit of 0 in the info selects the maximum.
+        let within = |asked: usize, max: usize| size_within(asked, max, max);
+        let segments = within(info.tx().map_or(0, |tx| tx.iov_limit), max_sges)?;
         let inject = info.tx().map_or(0, |tx| tx.inject_size);
         let shares_receives = info::uses_shared_rx(info);
         Ok(Self {
@@ -98,7 +98,7 @@ impl EpAttrs {
             rma_iov_limit: within(info.tx().map_or(0, |tx| tx.rma_iov_limit), RMA_RANGE_LIMIT)?,
             rx_iov_limit: match shares_receives {
                 true => 0,
-                false => within(info.rx().map_or(0, |rx| rx.iov_limit), sges)?,
+                false => within(info.rx().map_or(0, |rx| rx.iov_limit), max_sges)?,
             },
             read_iov_limit: segments.min(device.attributes.max_sge_rd.max(1) as usize),
             max_msg_size: u32::try_from(domain.max_msg_size).unwrap_or(u32::MAX),
@@ -113,8 +113,8 @@ impl EpAttrs {
     }
 }
 
-/// Returns the access rights that an endpoint's capabilities grant its peer. Atomic operations are
-/// built from reads and writes if the device has no work request for them.
+/// Returns the access rights that an endpoint's capabilities grant its peer. FI_ATOMIC alone grants
+/// the same reads and writes as FI_RMA: FI_ATOMIC_READ is an RDMA read.
 fn access_from_caps(caps: u64) -> Access {
     match caps & (FI_RMA | FI_ATOMIC) {
         0 => Access::default(),
