@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Datagram endpoints for Rust consumers. Each endpoint reaches any number of peers. As with [connected
-//! endpoints](super::msg), a post takes ownership of its [`Buffer`] and the completion returns it; calls that
-//! may sleep take a [`ProcessContext`].
+//! Datagram endpoints for Rust consumers. An endpoint exchanges messages with any number of peers. As with
+//! [connected endpoints](super::msg), a post takes ownership of its [`Buffer`] and the completion returns it.
+//! Calls that may sleep take a [`ProcessContext`].
 
 use super::{
     atomic::{
@@ -63,13 +63,13 @@ pub use super::{
 pub struct SharedTransmits(pub(super) DeferredDrop<Arc<stx::SharedTransmit>>);
 
 impl SharedTransmits {
-    /// Opens a context for `size` simultaneous operations; 0 selects the limit of an endpoint of its own. May
-    /// sleep.
+    /// Opens a context for `size` simultaneous operations; 0 selects the maximum of an endpoint without a shared
+    /// context. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS for a domain of connected endpoints, -FI_EINVAL for a size over an endpoint's own limit,
-    /// -FI_ENODEV when the device is being removed, -FI_ENOMEM.
+    /// -FI_ENOSYS for a domain of connected endpoints, -FI_EINVAL for a size over that maximum, -FI_ENODEV when
+    /// the device is being removed, -FI_ENOMEM.
     pub fn new(_here: ProcessContext, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
         let shared = domain.shared_transmit(&stx::Attr {
             size,
@@ -79,7 +79,7 @@ impl SharedTransmits {
     }
 }
 
-/// The shared contexts of an endpoint.
+/// The shared contexts that an endpoint is bound to.
 #[derive(Clone, Copy, Default)]
 pub struct Shared<'a> {
     /// Shared receive context; the endpoint posts no receives itself.
@@ -95,15 +95,15 @@ pub struct Shared<'a> {
 /// workqueue does so later.
 pub struct Endpoint {
     open: DeferredDrop<OpenEndpoint>,
-    /// [`AddressVector::identity`] of the peers' vector.
+    /// [`AddressVector::identity`] of the address vector that the peers have to be in.
     av_identity: usize,
     has_tags: bool,
 }
 
 impl Endpoint {
-    /// Opens and enables an endpoint at the source address of `info`, or at any address. Its peers are in
-    /// `addresses`. Sent buffers return from the first queue, received ones from the second, which may be the
-    /// same. May sleep.
+    /// Opens and enables an endpoint at the source address of `info`; without one, at an address that the
+    /// provider chooses. Its peers are in `addresses`. `sides` are the completion queues that return sent and
+    /// received buffers, in this order; they may be one queue. May sleep.
     ///
     /// # Errors
     ///
@@ -119,13 +119,14 @@ impl Endpoint {
         Self::sharing(here, domain, info, addresses, sides, Shared::default())
     }
 
-    /// Opens and enables an endpoint with shared contexts. `info` must name each of them (FI_SHARED_CONTEXT).
-    /// May sleep.
+    /// Opens and enables an endpoint with shared contexts. `info` must have FI_SHARED_CONTEXT as the number of
+    /// contexts of each kind that is shared. May sleep.
     ///
     /// # Errors
     ///
-    /// As [`Self::new`]; -FI_EINVAL for a shared context that `info` does not name; -FI_ENORX without the
-    /// shared receives that it names, and -FI_EOPBADSTATE without the shared transmits.
+    /// As [`Self::new`]; -FI_EINVAL for a shared context of a kind for which `info` does not have
+    /// FI_SHARED_CONTEXT. If `info` has it and `shared` lacks the context: -FI_ENORX for receives,
+    /// -FI_EOPBADSTATE for transmits.
     pub fn sharing(
         _here: ProcessContext,
         domain: &Arc<Domain>,
@@ -146,7 +147,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_EADDRNOTAVAIL when the endpoint has none.
+    /// -FI_EADDRNOTAVAIL if the address is not known.
     pub fn address(&self, _here: ProcessContext) -> Result<SocketAddr> {
         self.open.endpoint.core().name()
     }
@@ -156,7 +157,7 @@ impl Endpoint {
         self.open.endpoint.domain()
     }
 
-    /// Returns a post of `buffer` to `peer` or from any peer, with or without a tag.
+    /// Returns an operation on `buffer`, to be posted, with `peer` or with any peer.
     ///
     /// # Errors
     ///
@@ -186,7 +187,7 @@ impl Endpoint {
         })
     }
 
-    /// Returns a post of `buffer` as a receive from `from`, or from any peer.
+    /// Returns a receive into `buffer`, to be posted, from `from` or from any peer.
     ///
     /// # Errors
     ///
@@ -257,7 +258,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// -FI_ENOENT if there is no such operation, or -FI_EOPNOTSUPP if receives are [shared](Self::sharing);
+    /// Without such an operation -FI_ENOENT, or -FI_EOPNOTSUPP if receives are [shared](Self::sharing).
     /// -FI_EAGAIN while the memory of the transmit is being registered.
     pub fn cancel(&self, context: Context) -> Result {
         self.open.endpoint.core().cancel(context)
@@ -273,8 +274,8 @@ impl Endpoint {
         self.receive_with_flags(from, tag, buffer, flags::FI_PEEK)
     }
 
-    /// Peeks as [`Self::peek`], and claims the message for `buffer`: only [`Self::receive_claimed`] with it
-    /// receives the message. Any context.
+    /// Peeks as [`Self::peek`], and claims the message for `buffer`: from then on only
+    /// [`Self::receive_claimed`] and [`Self::discard_claimed`] with this buffer take the message. Any context.
     ///
     /// # Errors
     ///
@@ -292,11 +293,11 @@ impl Endpoint {
         self.receive_with_flags(from, tag, buffer, flags::FI_PEEK | flags::FI_DISCARD)
     }
 
-    /// Receives the message that `buffer` has claimed; the first one if there are several. Any context.
+    /// Receives the message that `buffer` has claimed; if it has claimed several, the first one. Any context.
     ///
     /// # Errors
     ///
-    /// As [`Self::receive_tagged`]; -FI_EINVAL if `buffer` has claimed none.
+    /// As [`Self::receive_tagged`]; -FI_EINVAL if `buffer` has claimed no message.
     pub fn receive_claimed(&self, buffer: KBox<Buffer>) -> PostResult {
         self.receive_with_flags(None, Tag::ANY, buffer, flags::FI_CLAIM)
     }
@@ -360,8 +361,8 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// As [`Self::write`]; -FI_EOPNOTSUPP if the info has no FI_ATOMIC, and for an operation that compares;
-    /// -FI_EMSGSIZE for more elements than one operation can have.
+    /// As [`Self::write`]; -FI_EOPNOTSUPP if the info has no FI_ATOMIC, and for an `op` of
+    /// [`Self::compare`]; -FI_EMSGSIZE for more elements than one operation can have.
     pub fn fetch(
         &self,
         peer: &Peer,
@@ -373,12 +374,12 @@ impl Endpoint {
             .atomic(Form::Fetch, op, elements)
     }
 
-    /// Applies the atomic operation `op`, which compares, as [`Self::fetch`] does. The compare values, one
-    /// per element, follow the operands in `buffer`. Any context.
+    /// Applies the compare operation `op`, such as a compare-and-swap, as [`Self::fetch`] applies others. The
+    /// compare values, one per element, follow the operands in `buffer`. Any context.
     ///
     /// # Errors
     ///
-    /// As [`Self::fetch`], but -FI_EOPNOTSUPP for an operation that does not compare.
+    /// As [`Self::fetch`], but -FI_EOPNOTSUPP for an `op` of [`Self::fetch`].
     pub fn compare(
         &self,
         peer: &Peer,

@@ -305,7 +305,7 @@ impl<S: State> Endpoint<S> {
         self.posting(buffer).receive(0)
     }
 
-    /// Returns a post of `buffer`.
+    /// Returns an operation on `buffer`, to be posted.
     #[inline]
     fn posting(&self, buffer: KBox<Buffer>) -> Posting<'_> {
         Posting {
