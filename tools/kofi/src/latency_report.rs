@@ -57,15 +57,15 @@ pub trait LatencyCommand<const N: usize> {
     fn title(&self, measurement: &Measurement) -> String;
 }
 
-/// Bucket of the histogram in JSON.
+/// Bucket of a histogram for JSON output: `count` latencies of at least `from_ns` nanoseconds.
 #[derive(Serialize)]
 pub struct Bucket {
     from_ns: u64,
     count: u64,
 }
 
-/// Builds the report of a command, for a terminal of `width` columns. Writes the SVG file if there
-/// is one.
+/// Builds the report of a command, for a terminal of `width` columns. Writes the histograms to the
+/// SVG file if `options` name one and a test has run.
 pub fn build_report<const N: usize, F: LatencyCommand<N>>(
     command: &F,
     results: Results,
@@ -103,7 +103,7 @@ fn write_svg(path: &Path, histograms: &[Histogram]) -> Result<(), Error> {
     })
 }
 
-/// Formats the statistics of a test as cells of its row.
+/// Formats the latencies of a test as the cells of its row that [`COLUMNS`] names.
 pub fn latency_columns(measurement: &Measurement, scale: Scale) -> [String; COLUMNS.len()] {
     let times = LatencyStats::new(&measurement.watch, &measurement.buckets);
     let show = |of: fn(LatencyStats) -> u64| {
@@ -120,7 +120,7 @@ pub fn latency_columns(measurement: &Measurement, scale: Scale) -> [String; COLU
     ]
 }
 
-/// Returns the buckets that are not empty.
+/// Returns the buckets of a test that are not empty, for JSON output.
 pub fn json_buckets(measurement: &Measurement) -> Vec<Bucket> {
     let buckets = measurement.buckets.iter().enumerate();
     let counts = buckets.filter(|(_, &count)| count > 0);
