@@ -164,7 +164,7 @@ impl Endpoint {
     /// Returned with the buffer: -FI_EINVAL for a peer of another vector, -FI_ENOSYS for a tag if the info has
     /// no FI_TAGGED.
     #[inline]
-    fn posting(
+    fn prepare(
         &self,
         peer: Option<&Peer>,
         tag: Option<Tag>,
@@ -191,9 +191,9 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// As [`Self::posting`]; -FI_EOPNOTSUPP for a peer if the info has no FI_DIRECTED_RECV.
+    /// As [`Self::prepare`]; -FI_EOPNOTSUPP for a peer if the info has no FI_DIRECTED_RECV.
     #[inline]
-    fn receiving(
+    fn prepare_recv(
         &self,
         from: Option<&Peer>,
         tag: Option<Tag>,
@@ -203,7 +203,7 @@ impl Endpoint {
             let errno = Errno::EOPNOTSUPP;
             return Err(RefusedPost { errno, buffer });
         }
-        self.posting(from, tag, buffer)
+        self.prepare(from, tag, buffer)
     }
 
     /// Sends the first `len` bytes of `buffer`. The completion returns the buffer. Any context.
@@ -214,7 +214,7 @@ impl Endpoint {
     /// for one that another user of the vector has removed, and for a buffer shorter than `len`; -FI_EMSGSIZE
     /// for more than the maximum message size. An unreachable peer fails the completion.
     pub fn send(&self, to: &Peer, buffer: KBox<Buffer>, len: usize) -> PostResult {
-        self.posting(Some(to), None, buffer)?.send(len)
+        self.prepare(Some(to), None, buffer)?.send(len)
     }
 
     /// Sends the first `len` bytes of `buffer` with a tag, to a tagged receive that matches it. Any context.
@@ -224,7 +224,7 @@ impl Endpoint {
     /// As [`Self::send`]; -FI_ENOSYS if the info has no FI_TAGGED.
     pub fn send_tagged(&self, to: &Peer, tag: u64, buffer: KBox<Buffer>, len: usize) -> PostResult {
         let tag = Some(Tag { tag, ignore: 0 });
-        self.posting(Some(to), tag, buffer)?.send(len)
+        self.prepare(Some(to), tag, buffer)?.send(len)
     }
 
     /// Posts `buffer` for the next untagged message from `from`, if given, else from any peer. The completion
@@ -235,7 +235,7 @@ impl Endpoint {
     /// Returned with the buffer: -FI_EAGAIN when the receive queue is full, -FI_EINVAL for a peer that is not
     /// in the vector, -FI_EOPNOTSUPP for a peer if the info has no FI_DIRECTED_RECV.
     pub fn receive(&self, from: Option<&Peer>, buffer: KBox<Buffer>) -> PostResult {
-        self.receiving(from, None, buffer)?.receive(0)
+        self.prepare_recv(from, None, buffer)?.receive(0)
     }
 
     /// Posts `buffer` for the next message whose tag matches `tag`. Any context.
@@ -249,7 +249,7 @@ impl Endpoint {
         tag: Tag,
         buffer: KBox<Buffer>,
     ) -> PostResult {
-        self.receiving(from, Some(tag), buffer)?.receive(0)
+        self.prepare_recv(from, Some(tag), buffer)?.receive(0)
     }
 
     /// Cancels the posted receive whose buffer has this [context](Buffer::context), if no message has matched
@@ -318,7 +318,7 @@ impl Endpoint {
         buffer: KBox<Buffer>,
         flags: u64,
     ) -> PostResult {
-        self.receiving(from, Some(tag), buffer)?.receive(flags)
+        self.prepare_recv(from, Some(tag), buffer)?.receive(flags)
     }
 
     /// Writes the first `len` bytes of `buffer` to a peer's memory. The completion returns the buffer. Any
@@ -335,7 +335,7 @@ impl Endpoint {
         len: usize,
         to: RemoteMemory,
     ) -> PostResult {
-        self.posting(Some(peer), None, buffer)?
+        self.prepare(Some(peer), None, buffer)?
             .rma(len, Rma::Write, to)
     }
 
@@ -352,7 +352,7 @@ impl Endpoint {
         len: usize,
         from: RemoteMemory,
     ) -> PostResult {
-        self.posting(Some(peer), None, buffer)?
+        self.prepare(Some(peer), None, buffer)?
             .rma(len, Rma::Read, from)
     }
 
@@ -370,7 +370,7 @@ impl Endpoint {
         op: Op,
         elements: RemoteElements,
     ) -> PostResult {
-        self.posting(Some(peer), None, buffer)?
+        self.prepare(Some(peer), None, buffer)?
             .atomic(Form::Fetch, op, elements)
     }
 
@@ -387,7 +387,7 @@ impl Endpoint {
         op: Op,
         elements: RemoteElements,
     ) -> PostResult {
-        self.posting(Some(peer), None, buffer)?
+        self.prepare(Some(peer), None, buffer)?
             .atomic(Form::Compare, op, elements)
     }
 }

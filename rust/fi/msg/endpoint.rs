@@ -231,7 +231,7 @@ impl Endpoint<Connected> {
     /// connection, -FI_EINVAL for a buffer shorter than `len`, -FI_EMSGSIZE for more than the device's
     /// maximum message size.
     pub fn send(&self, buffer: KBox<Buffer>, len: usize) -> PostResult {
-        self.posting(buffer).send(len)
+        self.prepare(buffer).send(len)
     }
 
     /// Writes the first `len` bytes of `buffer` to the peer's memory. The completion returns the buffer. Any
@@ -242,7 +242,7 @@ impl Endpoint<Connected> {
     /// As [`Self::send`], with the buffer. An access that the peer does not permit fails the completion and
     /// ends the connection.
     pub fn write(&self, buffer: KBox<Buffer>, len: usize, to: RemoteMemory) -> PostResult {
-        self.posting(buffer).rma(len, Rma::Write, to)
+        self.prepare(buffer).rma(len, Rma::Write, to)
     }
 
     /// Reads `len` bytes of the peer's memory to the start of `buffer`. The completion returns the buffer.
@@ -252,7 +252,7 @@ impl Endpoint<Connected> {
     ///
     /// As [`Self::write`].
     pub fn read(&self, buffer: KBox<Buffer>, len: usize, from: RemoteMemory) -> PostResult {
-        self.posting(buffer).rma(len, Rma::Read, from)
+        self.prepare(buffer).rma(len, Rma::Read, from)
     }
 
     /// Applies the atomic operation `op` to elements in the peer's memory, with the operands at the start of
@@ -263,7 +263,7 @@ impl Endpoint<Connected> {
     /// As [`Self::write`]; -FI_EOPNOTSUPP for an operation that compares or that the device does not support;
     /// -FI_EMSGSIZE for more elements than one operation can have.
     pub fn fetch(&self, buffer: KBox<Buffer>, op: Op, elements: RemoteElements) -> PostResult {
-        self.posting(buffer).atomic(Form::Fetch, op, elements)
+        self.prepare(buffer).atomic(Form::Fetch, op, elements)
     }
 
     /// Applies the atomic operation `op`, which compares, as [`Self::fetch`] does. The compare values, one
@@ -273,7 +273,7 @@ impl Endpoint<Connected> {
     ///
     /// As [`Self::fetch`], but -FI_EOPNOTSUPP for an operation that does not compare.
     pub fn compare(&self, buffer: KBox<Buffer>, op: Op, elements: RemoteElements) -> PostResult {
-        self.posting(buffer).atomic(Form::Compare, op, elements)
+        self.prepare(buffer).atomic(Form::Compare, op, elements)
     }
 }
 
@@ -302,12 +302,12 @@ impl<S: State> Endpoint<S> {
     /// Returned with the buffer: -FI_EAGAIN when a queue is full, -FI_EMSGSIZE for more than the device's
     /// maximum message size.
     pub fn receive(&self, buffer: KBox<Buffer>) -> PostResult {
-        self.posting(buffer).receive(0)
+        self.prepare(buffer).receive(0)
     }
 
     /// Returns an operation on `buffer`, to be posted.
     #[inline]
-    fn posting(&self, buffer: KBox<Buffer>) -> Posting<'_> {
+    fn prepare(&self, buffer: KBox<Buffer>) -> Posting<'_> {
         Posting {
             core: &**self.open.endpoint.core(),
             domain: self.domain(),
