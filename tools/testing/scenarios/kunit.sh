@@ -27,8 +27,8 @@ serial=N local=none only=. without='^$'
 case $2 in
 serial) serial=Y && [ "$3" = msg ] && only='^kofi_([^r]|r[^d])' without='_fault' ;;
 # A raw peer is never local. The runs over rxe and loop already fail every allocation of both paths.
-local) local=all only=rdm without='strange|fault' ;;
-mixed) local=some only=rdm without='strange|fault' ;;
+local) local=all only=rdm without='rdm_raw|fault' ;;
+mixed) local=some only=rdm without='rdm_raw|fault' ;;
 races) only='race|busy|handler|waiters|trywait|kofi_close|kofi_(cm|srx)_end$|peer_srx$|peer_cq$|stress' ;;
 ends) only='^kofi_rdm.*_end$' ;;
 esac

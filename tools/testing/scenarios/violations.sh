@@ -2,7 +2,7 @@
 # violations.sh DEVICE: connections that are closed because of a violation by the peer are counted, and the log names
 # the peer.
 require_modules kofi_kunit
-require_suites kofi_rdm_rights kofi_rdm_strange_acks
+require_suites kofi_rdm_rights kofi_rdm_raw_acks
 device_up "$1" || fail "$1 does not come up"
 local=none
 [ "$1" = loop ] && local=all
@@ -23,7 +23,7 @@ wait $suites
 # Loading the module again resets the limit of lines.
 unload kofi_kunit kofi || fail "the modules do not unload"
 load kofi_kunit addr="$ADDRESS" local=$local || fail "kofi_kunit.ko does not load again"
-run_suites kofi_rdm_strange_acks
+run_suites kofi_rdm_raw_acks
 check rdm_10_acknowledgements_out_of_turn_are_logged_with_the_peer \
 	kernel_logged "peer $ADDRESS:[0-9]*: a connection is closed: acknowledgement of a message that does not await one"
 unload kofi_kunit kofi || fail "the modules do not unload"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests datagram endpoints with peers that send unusual connection requests and packets. */
+/* Tests datagram endpoints with raw peers, which send unusual connection requests and packets. */
 
 #include <linux/delay.h>
 #include <linux/in.h>
@@ -470,7 +470,7 @@ static struct kunit_case cases[] = {
 };
 
 static struct kunit_suite suite = {
-	.name = "kofi_rdm_strange",
+	.name = "kofi_rdm_raw_peers",
 	.test_cases = cases,
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests FI_TAGGED_RMA with peers that send arbitrary packets. */
+/* Tests FI_TAGGED_RMA with raw peers. */
 
 #include <rdma/fi_rma.h>
 
@@ -206,7 +206,7 @@ static struct kunit_case cases[] = {
 };
 
 static struct kunit_suite suite = {
-	.name = "kofi_rdm_strange_tagged_rma",
+	.name = "kofi_rdm_raw_tagged_rma",
 	.test_cases = cases,
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Tests the acknowledgements of delivered datagrams with peers that send arbitrary packets. */
+/* Tests the acknowledgements of delivered datagrams with raw peers. */
 
 #include <linux/delay.h>
 #include <rdma/fi_rma.h>
@@ -294,7 +294,7 @@ static struct kunit_case cases[] = {
 };
 
 static struct kunit_suite suite = {
-	.name = "kofi_rdm_strange_acks",
+	.name = "kofi_rdm_raw_acks",
 	.test_cases = cases,
 };
 
