@@ -275,7 +275,7 @@ static void cm_02_requests_beyond_the_backlog_are_refused(struct kunit *test)
 	expect_refusal(test, eq, start_another(test, fx, pep, eq));
 }
 
-static void cm_03_private_data_over_the_limit(struct kunit *test)
+static void cm_03_private_data_over_the_limit_is_einval(struct kunit *test)
 {
 	struct conn *conn = open_listener_and_ep(test);
 	size_t limit = data_limit(test, &conn->ep->fid);
@@ -393,7 +393,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(eq_01_err_data_is_truncated_to_the_buffer),
 	KUNIT_CASE(cm_02_an_unread_request_is_rejected_at_close),
 	KUNIT_CASE(cm_02_requests_beyond_the_backlog_are_refused),
-	KUNIT_CASE(cm_03_private_data_over_the_limit),
+	KUNIT_CASE(cm_03_private_data_over_the_limit_is_einval),
 	KUNIT_CASE(cm_03_getopt_checks_the_size),
 	KUNIT_CASE(cm_04_connect_twice_is_eisconn),
 	KUNIT_CASE(cm_04_no_listener_is_econnrefused),

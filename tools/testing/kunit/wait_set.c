@@ -24,7 +24,7 @@ static void poll_01_wait_sets_take_no_flags(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, set);
 }
 
-static void poll_10_wait_objects_of_processes(struct kunit *test)
+static void poll_10_wait_objects_of_user_space_are_enosys(struct kunit *test)
 {
 	static const struct {
 		enum fi_wait_obj obj;
@@ -51,7 +51,7 @@ static void poll_10_wait_objects_of_processes(struct kunit *test)
 	}
 }
 
-static void poll_10_members_need_a_set(struct kunit *test)
+static void poll_10_fi_wait_set_without_a_set_is_einval(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_wait *wrong[] = { NULL, (void *)fx->cq };
@@ -206,7 +206,7 @@ static void poll_05_a_set_with_a_waiter_is_busy(struct kunit *test)
 	fx_close(test, &set->fid);
 }
 
-static void poll_06_every_member_wakes(struct kunit *test)
+static void poll_06_every_member_wakes_the_waiter(struct kunit *test)
 {
 	u8 *buf = tr_buffer(test, 2);
 	struct kofi_pair *pair = fx_pair(test, NULL);
@@ -279,7 +279,7 @@ static void poll_06_events_from_before_the_wait_are_reported(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_sread(cq, &byte, 0, NULL, -1));
 }
 
-static void poll_06_bad_arguments(struct kunit *test)
+static void poll_06_bad_arguments_are_einval(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
@@ -351,7 +351,7 @@ static int count_wakes(struct tr_thread *thread)
 }
 
 /* Each event of one of many members wakes the waiting thread once. */
-static void poll_06_one_wakeup_per_event(struct kunit *test)
+static void poll_06_each_event_wakes_the_waiter_once(struct kunit *test)
 {
 	struct counting *counting = (void *)tr_buffer(test, sizeof(*counting));
 	struct kofi_fabric_fx *fx = fx_open(test);
@@ -384,7 +384,7 @@ static void poll_06_one_wakeup_per_event(struct kunit *test)
 	KUNIT_EXPECT_LE(test, thread->task->nvcsw - before, EVENTS + 2);
 }
 
-static void poll_06_two_threads_wait(struct kunit *test)
+static void poll_06_an_event_wakes_all_waiters(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
@@ -438,18 +438,18 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(poll_01_wait_sets_take_no_flags),
 	KUNIT_CASE(poll_05_a_set_with_members_is_busy),
 	KUNIT_CASE(poll_05_a_set_with_a_waiter_is_busy),
-	KUNIT_CASE(poll_06_every_member_wakes),
+	KUNIT_CASE(poll_06_every_member_wakes_the_waiter),
 	KUNIT_CASE(poll_06_events_from_before_the_wait_are_reported),
-	KUNIT_CASE(poll_06_bad_arguments),
+	KUNIT_CASE(poll_06_bad_arguments_are_einval),
 	KUNIT_CASE(poll_06_the_wait_times_out),
 	KUNIT_CASE(poll_06_signals_and_stopping_end_the_wait),
-	KUNIT_CASE(poll_06_one_wakeup_per_event),
-	KUNIT_CASE(poll_06_two_threads_wait),
+	KUNIT_CASE(poll_06_each_event_wakes_the_waiter_once),
+	KUNIT_CASE(poll_06_an_event_wakes_all_waiters),
 	KUNIT_CASE(poll_06_a_closed_member_wakes_no_waiter),
 	KUNIT_CASE(poll_06_members_can_be_waited_for_separately),
 	KUNIT_CASE(poll_08_every_class_reports_its_wait_object),
-	KUNIT_CASE(poll_10_wait_objects_of_processes),
-	KUNIT_CASE(poll_10_members_need_a_set),
+	KUNIT_CASE(poll_10_wait_objects_of_user_space_are_enosys),
+	KUNIT_CASE(poll_10_fi_wait_set_without_a_set_is_einval),
 	{}
 };
 
