@@ -173,20 +173,20 @@ static void eq_01_err_data_is_truncated_to_the_buffer(struct kunit *test)
 	struct fi_info *info = send_request(test, conn, 3);
 	struct fi_eq_err_entry error = {};
 	struct fid_eq *eq = conn->fx->eq;
-	u8 room[DATA];
-	size_t has;
+	u8 data[DATA];
+	size_t data_len;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_reject(conn->pep, info->handle, conn->data,
 					   DATA / 2));
 	KUNIT_ASSERT_EQ(test, -FI_EAVAIL,
-			fi_eq_sread(eq, &(u32){}, room, sizeof(room), FX_WAIT_MS,
+			fi_eq_sread(eq, &(u32){}, data, sizeof(data), FX_WAIT_MS,
 				    FI_PEEK));
 	KUNIT_ASSERT_GT(test, fi_eq_readerr(eq, &error, FI_PEEK), 0);
-	has = error.err_data_size;
+	data_len = error.err_data_size;
 	/* siw may drop the private data of a rejection. */
-	if (has || !tr_is_iwarp(info))
-		KUNIT_EXPECT_EQ(test, DATA / 2, has);
-	KUNIT_EXPECT_EQ(test, !has, !error.err_data);
+	if (data_len || !tr_is_iwarp(info))
+		KUNIT_EXPECT_EQ(test, DATA / 2, data_len);
+	KUNIT_EXPECT_EQ(test, !data_len, !error.err_data);
 
 	error.err_data = NULL;
 	error.err_data_size = 99;
@@ -194,16 +194,16 @@ static void eq_01_err_data_is_truncated_to_the_buffer(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, error.err_data);
 	KUNIT_EXPECT_EQ(test, 0, error.err_data_size);
 
-	for (size_t size = 1; size <= sizeof(room); size++) {
-		memset(room, 0xa5, sizeof(room));
-		error.err_data = room;
+	for (size_t size = 1; size <= sizeof(data); size++) {
+		memset(data, 0xa5, sizeof(data));
+		error.err_data = data;
 		error.err_data_size = size;
 		KUNIT_ASSERT_GT(test, fi_eq_readerr(eq, &error, FI_PEEK), 0);
-		KUNIT_EXPECT_PTR_EQ(test, (void *)room, error.err_data);
-		KUNIT_ASSERT_EQ(test, min(size, has), error.err_data_size);
-		KUNIT_EXPECT_MEMEQ(test, room, conn->data, error.err_data_size);
-		KUNIT_EXPECT_NULL(test, memchr_inv(room + error.err_data_size, 0xa5,
-						   sizeof(room) - error.err_data_size));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)data, error.err_data);
+		KUNIT_ASSERT_EQ(test, min(size, data_len), error.err_data_size);
+		KUNIT_EXPECT_MEMEQ(test, data, conn->data, error.err_data_size);
+		KUNIT_EXPECT_NULL(test, memchr_inv(data + error.err_data_size, 0xa5,
+						   sizeof(data) - error.err_data_size));
 	}
 	KUNIT_EXPECT_GT(test, fi_eq_readerr(eq, &error, 0), 0);
 	tr_expect_silence(test, eq);

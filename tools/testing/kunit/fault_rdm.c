@@ -127,7 +127,7 @@ static void close_02_scalable_endpoints_and_contexts(struct kunit *test)
 	struct sep_opts opts = { .txs = 2, .rxs = 2, .rx_size = 16, .caps = FI_MULTI_RECV };
 	struct fault *fault = fault_new(test);
 
-	sep = sep_make(test, &opts);
+	sep = sep_open_unbound(test, &opts);
 	for (int i = 0; i < ARRAY_SIZE(steps); i++)
 		fault_fail_each(test, fault, &steps[i]);
 }
@@ -184,7 +184,7 @@ static void close_02_enable_contexts(struct kunit *test)
 	struct fi_cntr_attr attr = {};
 	struct fault *fault = fault_new(test);
 
-	sep = sep_make(test, &opts);
+	sep = sep_open_unbound(test, &opts);
 	KUNIT_ASSERT_EQ(test, 0, fi_cntr_open(sep->domain, &attr, &fault->cntr, NULL));
 	fx_defer_close(test, &fault->cntr->fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(sep->ep, &sep->av->fid, 0));
@@ -217,7 +217,7 @@ static void close_02_enable_scalable_endpoints(struct kunit *test)
 	};
 	struct sep_opts opts = { .txs = 2, .rxs = 2, .rx_size = 16 };
 
-	sep = sep_make(test, &opts);
+	sep = sep_open_unbound(test, &opts);
 	fault_fail_each(test, fault_new(test), &enable);
 }
 

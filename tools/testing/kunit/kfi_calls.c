@@ -169,7 +169,7 @@ static void kfi_registrations_of_pages(struct kunit *test)
 static void kfi_ep_bind_takes_the_direction_from_the_class(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 1, .rxs = 1 };
-	struct sep *sep = sep_make(test, &opts);
+	struct sep *sep = sep_open_unbound(test, &opts);
 	struct kfid_cq *cq[3];
 	struct kfid_ep *ep;
 

@@ -195,7 +195,7 @@ static void rdm_08_messages_arrive_before_their_context_is_open(struct kunit *te
 	p->in = tr_buffer(test, LONGEST);
 	get_random_bytes(p->out, LONGEST);
 	p->a = sep_open(test, &opts);
-	p->b = sep_make(test, NULL);
+	p->b = sep_open_unbound(test, NULL);
 	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(p->b->ep, &p->b->av->fid, 0));
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(p->b->ep));
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&p->b->ep->fid, &p->b->name, &p->b->name_len));
@@ -426,7 +426,7 @@ static void cntr_03_each_context_has_counters_of_its_own(struct kunit *test)
 	struct fi_cntr_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct sep_opts opts = { .txs = 2, .rxs = 2, .cq_flags = FI_SELECTIVE_COMPLETION };
 	u8 *buf = tr_buffer(test, 64);
-	struct sep *sep = sep_make(test, &opts);
+	struct sep *sep = sep_open_unbound(test, &opts);
 	struct fid_cntr *sent[2], *received[2];
 	fi_addr_t self;
 

@@ -45,7 +45,7 @@ static void info_07_requested_context_counts(struct kunit *test)
 
 static void rdm_08_context_counts_and_indices(struct kunit *test)
 {
-	struct sep *sep = sep_make(test, NULL);
+	struct sep *sep = sep_open_unbound(test, NULL);
 	struct fi_info *info = sep->info;
 	struct fid_ep *ep;
 
@@ -88,7 +88,7 @@ static void rdm_08_context_counts_and_indices(struct kunit *test)
 
 static void rdm_08_an_index_is_open_once(struct kunit *test)
 {
-	struct sep *sep = sep_make(test, NULL);
+	struct sep *sep = sep_open_unbound(test, NULL);
 	struct fid_ep *tx, *rx, *again;
 
 	for (int i = 0; i < 3; i++) {
@@ -107,7 +107,7 @@ static void rdm_08_an_index_is_open_once(struct kunit *test)
 static void rdm_08_context_attributes_within_those_of_the_endpoint(struct kunit *test)
 {
 	struct sep_opts opts = { .caps = FI_RMA };
-	struct sep *sep = sep_make(test, &opts);
+	struct sep *sep = sep_open_unbound(test, &opts);
 	struct fi_tx_attr tx = {}, defaults = *sep->info->tx_attr;
 	struct fi_rx_attr rx = {};
 	struct fid_ep *ep;
@@ -150,7 +150,7 @@ static void rdm_08_context_attributes_within_those_of_the_endpoint(struct kunit 
 static void rdm_08_bindings_of_endpoints_and_contexts(struct kunit *test)
 {
 	struct sep_opts opts = { .txs = 2, .rxs = 2 };
-	struct sep *sep = sep_make(test, &opts), *other = sep_make(test, &opts);
+	struct sep *sep = sep_open_unbound(test, &opts), *other = sep_open_unbound(test, &opts);
 	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_TAGGED };
 	struct fi_cntr_attr cntr_attr = {};
 	struct fid_cq *cq = fx_cq(test, sep->domain, &cq_attr);

@@ -98,7 +98,7 @@ static void close_01_contexts_close_in_any_order(struct kunit *test)
 
 static void close_01_a_context_that_was_never_enabled(struct kunit *test)
 {
-	struct sep *sep = sep_make(test, NULL);
+	struct sep *sep = sep_open_unbound(test, NULL);
 	struct fid_ep *tx, *rx;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_tx_context(sep->ep, 3, NULL, &tx, NULL));

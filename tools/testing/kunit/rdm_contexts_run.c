@@ -185,7 +185,7 @@ static void cq_17_handlers_of_contexts_receive_and_send(struct kunit *test)
 			.format = FI_CQ_FORMAT_TAGGED, .flags = hard ? FI_CB_CTX_INTR : 0,
 			.cq_event_handler = relay_handler,
 		};
-		struct sep *sep = sep_make(test, NULL);
+		struct sep *sep = sep_open_unbound(test, NULL);
 		struct fid_cq *sent = fx_cq(test, sep->domain, &(struct fi_cq_attr) {
 			.format = FI_CQ_FORMAT_TAGGED,
 		});
@@ -297,7 +297,7 @@ static void cq_16_the_handler_is_called_when_another_context_returns_its_packets
 {
 	static const struct sep_opts opts = { .txs = 2, .rxs = 1, .rx_size = 256 };
 	u8 *out = tr_vbuffer(test, RNDV_LEN), *in = tr_vbuffer(test, RNDV_LEN);
-	struct sep *from = sep_make(test, &opts), *peer[2];
+	struct sep *from = sep_open_unbound(test, &opts), *peer[2];
 	struct kofi_fabric_fx fx = { .domain = from->domain };
 	struct fi_cq_tagged_entry entry;
 	struct completion *called;

@@ -37,7 +37,7 @@ struct sep {
 /* Returns an info with these context counts; freed with the test. */
 struct fi_info *sep_info(struct kunit *test, const struct sep_opts *opts);
 /* Opens an endpoint with an AV that is not bound to it; closed with the test. opts may be NULL. */
-struct sep *sep_make(struct kunit *test, const struct sep_opts *opts);
+struct sep *sep_open_unbound(struct kunit *test, const struct sep_opts *opts);
 /* Opens an enabled endpoint with all contexts. */
 struct sep *sep_open(struct kunit *test, const struct sep_opts *opts);
 /* Opens and enables a context, with a queue of its own unless there is one. */

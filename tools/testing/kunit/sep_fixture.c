@@ -15,7 +15,7 @@ struct fi_info *sep_info(struct kunit *test, const struct sep_opts *opts)
 	return fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
 }
 
-struct sep *sep_make(struct kunit *test, const struct sep_opts *opts)
+struct sep *sep_open_unbound(struct kunit *test, const struct sep_opts *opts)
 {
 	static const struct sep_opts defaults;
 	struct sep *sep = kunit_kzalloc(test, sizeof(*sep), GFP_KERNEL);
@@ -35,7 +35,7 @@ struct sep *sep_make(struct kunit *test, const struct sep_opts *opts)
 	return sep;
 }
 
-static struct fid_cq *queue(struct kunit *test, struct sep *sep, size_t size)
+static struct fid_cq *open_cq(struct kunit *test, struct sep *sep, size_t size)
 {
 	struct fi_cq_attr attr = {
 		.size = size, .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC,
@@ -48,7 +48,7 @@ void sep_open_tx(struct kunit *test, struct sep *sep, int index, u64 cq_flags)
 {
 	struct fid_cq **cq = &sep->tx_cq[index];
 
-	*cq = *cq ?: queue(test, sep, 0);
+	*cq = *cq ?: open_cq(test, sep, 0);
 	KUNIT_ASSERT_EQ(test, 0, fi_tx_context(sep->ep, index, NULL, &sep->tx[index], sep));
 	fx_defer_close(test, &sep->tx[index]->fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(sep->tx[index], &(*cq)->fid, FI_TRANSMIT | cq_flags));
@@ -60,7 +60,7 @@ static void open_rx(struct kunit *test, struct sep *sep, int index, u64 cq_flags
 {
 	struct fid_cq **cq = &sep->rx_cq[index];
 
-	*cq = *cq ?: queue(test, sep, 0);
+	*cq = *cq ?: open_cq(test, sep, 0);
 	KUNIT_ASSERT_EQ(test, 0, fi_rx_context(sep->ep, index, attr, &sep->rx[index], sep));
 	fx_defer_close(test, &sep->rx[index]->fid);
 	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(sep->rx[index], &(*cq)->fid, FI_RECV | cq_flags));
@@ -82,14 +82,14 @@ void sep_reopen_rx(struct kunit *test, struct sep *sep, int index, u64 missing_c
 
 struct sep *sep_open(struct kunit *test, const struct sep_opts *opts)
 {
-	struct sep *sep = sep_make(test, opts);
+	struct sep *sep = sep_open_unbound(test, opts);
 	u64 cq_flags = opts ? opts->cq_flags : 0;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(sep->ep, &sep->av->fid, 0));
 	KUNIT_ASSERT_EQ(test, 0, fi_enable(sep->ep));
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&sep->ep->fid, &sep->name, &sep->name_len));
 	if (opts && opts->one_cq) {
-		sep->tx_cq[0] = queue(test, sep, opts->cq_size);
+		sep->tx_cq[0] = open_cq(test, sep, opts->cq_size);
 		for (int i = 0; i < SEP_MAX; i++) {
 			sep->tx_cq[i] = sep->tx_cq[0];
 			sep->rx_cq[i] = sep->tx_cq[0];

@@ -173,7 +173,7 @@ static int wait_without_timeout(struct tr_thread *thread)
 }
 
 /* Starts a thread that waits on the set without a timeout; returns once it sleeps. */
-static struct waiter *start(struct kunit *test, struct fid_wait *set)
+static struct waiter *start_waiter(struct kunit *test, struct fid_wait *set)
 {
 	struct waiter *waiter = (void *)tr_buffer(test, sizeof(*waiter));
 
@@ -198,7 +198,7 @@ static void poll_05_a_set_with_a_waiter_is_busy(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_wait *set = st_wait_open(test, fx->fabric, FI_WAIT_UNSPEC);
-	struct waiter *waiter = start(test, set);
+	struct waiter *waiter = start_waiter(test, set);
 
 	KUNIT_EXPECT_EQ(test, -FI_EBUSY, fi_close(&set->fid));
 	tr_stop(test, waiter->thread);
@@ -222,7 +222,7 @@ static void poll_06_every_member_wakes_the_waiter(struct kunit *test)
 	peer = fx_connect(test, pair->domain, ep, pair->pep, pair->eq,
 			  pair->cq[0]);
 
-	waiter = start(test, set);
+	waiter = start_waiter(test, set);
 	KUNIT_EXPECT_EQ(test, 1, fi_eq_write(eq, 7, "x", 1, 0));
 	expect_end(test, waiter, 1, &eq->fid);
 	/* The member stays ready until it is read. */
@@ -230,21 +230,21 @@ static void poll_06_every_member_wakes_the_waiter(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_wait(set, 0));
 	KUNIT_EXPECT_EQ(test, 1, fi_eq_read(eq, &event, buf, 1, 0));
 
-	waiter = start(test, set);
+	waiter = start_waiter(test, set);
 	fi_cntr_add(cntr, 1);
 	expect_end(test, waiter, 1, &cntr->fid);
-	waiter = start(test, set);
+	waiter = start_waiter(test, set);
 	fi_cntr_adderr(cntr, 1);
 	expect_end(test, waiter, 1, &cntr->fid);
 
 	KUNIT_ASSERT_EQ(test, 0, tr_recv(ep, buf, 1));
-	waiter = start(test, set);
+	waiter = start_waiter(test, set);
 	KUNIT_ASSERT_EQ(test, 0, tr_send(peer, buf + 1, 1));
 	expect_end(test, waiter, 1, &cq->fid);
 	ST_EXPECT_FROM(test, set, &cq->fid);
 	tr_expect(test, cq, buf, FI_RECV, 1);
 
-	waiter = start(test, set);
+	waiter = start_waiter(test, set);
 	KUNIT_EXPECT_EQ(test, 0, fi_cq_signal(cq));
 	expect_end(test, waiter, 1, &cq->fid);
 	KUNIT_EXPECT_EQ(test, -FI_ETIMEDOUT, fi_wait(set, 0));
@@ -315,10 +315,10 @@ static void poll_06_signals_and_stopping_end_the_wait(struct kunit *test)
 	struct waiter *waiter;
 
 	st_wait_eq(test, fx->fabric, set);
-	waiter = start(test, set);
+	waiter = start_waiter(test, set);
 	send_sig(SIGUSR1, waiter->thread->task, 1);
 	expect_end(test, waiter, -FI_EINTR, NULL);
-	waiter = start(test, set);
+	waiter = start_waiter(test, set);
 	tr_stop(test, waiter->thread);
 	expect_end(test, waiter, -FI_EINTR, NULL);
 }
@@ -394,7 +394,7 @@ static void poll_06_an_event_wakes_all_waiters(struct kunit *test)
 	u8 byte;
 
 	for (int i = 0; i < 2; i++)
-		waiter[i] = start(test, set);
+		waiter[i] = start_waiter(test, set);
 	KUNIT_EXPECT_EQ(test, 1, fi_eq_write(eq, 7, "x", 1, 0));
 	for (int i = 0; i < 2; i++)
 		expect_end(test, waiter[i], 1, &eq->fid);
@@ -411,7 +411,7 @@ static void poll_06_a_closed_member_wakes_no_waiter(struct kunit *test)
 
 	fi_cntr_add(first, 1);
 	fx_close(test, &first->fid);
-	waiter = start(test, set);
+	waiter = start_waiter(test, set);
 	fi_cntr_add(second, 1);
 	expect_end(test, waiter, 1, &second->fid);
 }
