@@ -140,7 +140,7 @@ impl Counter {
     /// # Errors
     ///
     /// -FI_EAVAIL when an error is counted meanwhile, -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or
-    /// the kthread is told to stop, -FI_ENOSYS if the counter was opened with FI_WAIT_NONE.
+    /// the kthread should stop, -FI_ENOSYS if the counter was opened with FI_WAIT_NONE.
     pub fn wait(&self, here: ProcessContext, threshold: u64, deadline: &Deadline) -> Result {
         Errno::ENOSYS.when(!self.attr.waitable)?;
         here.might_sleep();

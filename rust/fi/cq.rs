@@ -353,8 +353,8 @@ fn arm_and_check<Q: provider::CompletionQueue + ?Sized>(queue: &Q) -> bool {
 /// # Errors
 ///
 /// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE, -FI_EAVAIL when the next entry is an error,
-/// -FI_EAGAIN when the budget is spent, `fi_cq_signal()` was called, a signal is pending or the kthread is
-/// told to stop.
+/// -FI_EAGAIN when the budget is spent, `fi_cq_signal()` was called, a signal is pending or the kthread
+/// should stop.
 #[inline(always)]
 pub(crate) fn sread<Q: provider::CompletionQueue + ?Sized>(
     here: ProcessContext,

@@ -401,7 +401,7 @@ impl EventQueue {
     /// # Errors
     ///
     /// -FI_ENOSYS if the queue was opened with FI_WAIT_NONE, -FI_EAGAIN when the budget is spent, a
-    /// signal is pending or the kthread is told to stop.
+    /// signal is pending or the kthread should stop.
     pub fn wait(&self, here: ProcessContext, budget: &mut Budget) -> Result {
         Errno::ENOSYS.when(!self.attr.waitable)?;
         here.might_sleep();

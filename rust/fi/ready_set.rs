@@ -336,7 +336,7 @@ impl ReadySet {
     ///
     /// # Errors
     ///
-    /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread is told to stop.
+    /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread should stop.
     pub(super) fn wait(
         &self,
         here: ProcessContext,

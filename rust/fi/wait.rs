@@ -54,7 +54,7 @@ pub enum Woken {
     Signal,
     /// The time is over.
     Timeout,
-    /// A signal is pending for the thread, or the kthread was told to stop.
+    /// A signal is pending for the thread, or the kthread should stop.
     Interrupted,
 }
 

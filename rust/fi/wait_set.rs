@@ -129,7 +129,7 @@ impl WaitSet {
     ///
     /// # Errors
     ///
-    /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread is told to stop, -FI_EINVAL if
+    /// -FI_ETIMEDOUT, -FI_EINTR when a signal is pending or the kthread should stop, -FI_EINVAL if
     /// the set has been closed.
     pub fn wait(
         &self,

@@ -134,7 +134,7 @@ static bool kofi_wait_is_over(const s64 *count, s64 seen)
 }
 
 /*
- * Sleeps until the count differs from seen, or the kthread was told to stop;
+ * Sleeps until the count differs from seen, or the kthread should stop;
  * returns as wait_event_interruptible_timeout(), 0 after the timeout.
  */
 long kofi_sleep(struct wait_queue_head *queue, const s64 *count, s64 seen,

@@ -81,7 +81,7 @@ pub fn in_process() -> Result<ProcessContext> {
     Err(Errno::EOPBADSTATE)
 }
 
-/// Returns whether the running thread is a kthread that was told to stop.
+/// Returns whether the running thread is a kthread that `kthread_stop()` is waiting for.
 pub fn kthread_should_stop() -> bool {
     // SAFETY: Reads the state of the running thread, of whatever kind.
     unsafe { ffi::kofi_should_stop() }

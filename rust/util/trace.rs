@@ -36,7 +36,7 @@ macro_rules! tracepoints {
         }
 
         $(
-            #[doc = concat!("Whether somebody listens to `", stringify!($name), "`.")]
+            #[doc = concat!("Returns whether the tracepoint `", stringify!($name), "` is enabled.")]
             #[inline(always)]
             pub(crate) fn $is_on() -> bool {
                 kernel::macros::paste! { is_on!([<__tracepoint_ $name>]) }
