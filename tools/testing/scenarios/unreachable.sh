@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-# nobody.sh DEVICE: a client connects to a closed port, to an address without a host, and to an address without a
+# unreachable.sh DEVICE: a client connects to a closed port, to an address without a host, and to an address without a
 # route. It reports the error, can be unloaded, and leaves no object.
 
 # connect_and_fail ADDRESS PORT [PATTERN]: runs a client, whose error has to match the pattern.
