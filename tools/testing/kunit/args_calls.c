@@ -56,7 +56,7 @@ static void args_every_op_is_set(struct kunit *test)
 }
 
 /* Calls that every fid has, on an object of every class. */
-static void args_common_calls(struct kunit *test)
+static void args_bad_arguments_of_common_calls_are_refused(struct kunit *test)
 {
 	static const int commands[] = { -1, INT_MIN, INT_MAX, 999 };
 	struct args_objects *objs = args_objects(test);
@@ -89,7 +89,7 @@ static void args_common_calls(struct kunit *test)
 }
 
 /* Calls close, bind and control of each class with an object of another class. */
-static void args_common_calls_of_another_class(struct kunit *test)
+static void args_common_calls_refuse_objects_of_another_class(struct kunit *test)
 {
 	struct args_objects *objs = args_objects(test);
 	u64 flags = FI_TRANSMIT;
@@ -114,7 +114,7 @@ static void args_common_calls_of_another_class(struct kunit *test)
 	}
 }
 
-static void args_binding(struct kunit *test)
+static void args_bind_refuses_bad_objects_and_flags(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_pep *pep = fx_pep(test, fx->fabric, fx->info);
@@ -143,7 +143,7 @@ static void args_binding(struct kunit *test)
 	ANSWER(-FI_EINVAL, fi_pep_bind(pep, &unknown, 0));
 }
 
-static void args_event_queue(struct kunit *test)
+static void args_bad_arguments_of_event_queues_are_refused(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_eq *eq = fx->eq;
@@ -178,8 +178,7 @@ static void args_event_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, buf[0], 0);
 }
 
-/* Error entries with an err_data_size that is larger than the buffer, or too small. */
-static void args_error_data(struct kunit *test)
+static void args_readerr_writes_at_most_err_data_size_bytes(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
@@ -188,7 +187,7 @@ static void args_error_data(struct kunit *test)
 	struct fi_info *request;
 	struct fx_cm_event event;
 	u32 number;
-	char room;
+	char byte;
 
 	fx_start_connect(test, ep, pep);
 	request = fx_wait_request(test, fx->eq);
@@ -196,13 +195,13 @@ static void args_error_data(struct kunit *test)
 	ANSWER(-FI_EAVAIL, fi_eq_sread(fx->eq, &number, &event, sizeof(event),
 				       FX_WAIT_MS, 0));
 	ANSWER(sizeof(error), fi_eq_readerr(fx->eq, &error, FI_PEEK));
-	error.err_data = &room;
+	error.err_data = &byte;
 	error.err_data_size = 1;
 	ANSWER(sizeof(error), fi_eq_readerr(fx->eq, &error, 0));
 	KUNIT_EXPECT_LE(test, error.err_data_size, 1);
 }
 
-static void args_completion_queue(struct kunit *test)
+static void args_bad_arguments_of_completion_queues_are_refused(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fi_cq_tagged_entry entry;
@@ -238,8 +237,8 @@ static void args_completion_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, buf[0], 0);
 }
 
-/* Every value can be set or added: only the object and the wait can be wrong. */
-static void args_counter(struct kunit *test)
+/* Any value can be set or added, so only bad objects, waits and bindings are refused. */
+static void args_bad_arguments_of_counters_are_refused(struct kunit *test)
 {
 	struct args_objects *objs = args_objects(test);
 	struct fid_cntr *cntr = objs->cntr;
@@ -273,13 +272,13 @@ static void args_counter(struct kunit *test)
 
 static struct kunit_case args_calls_cases[] = {
 	KUNIT_CASE(args_every_op_is_set),
-	KUNIT_CASE(args_common_calls),
-	KUNIT_CASE(args_common_calls_of_another_class),
-	KUNIT_CASE(args_binding),
-	KUNIT_CASE(args_event_queue),
-	KUNIT_CASE(args_error_data),
-	KUNIT_CASE(args_completion_queue),
-	KUNIT_CASE(args_counter),
+	KUNIT_CASE(args_bad_arguments_of_common_calls_are_refused),
+	KUNIT_CASE(args_common_calls_refuse_objects_of_another_class),
+	KUNIT_CASE(args_bind_refuses_bad_objects_and_flags),
+	KUNIT_CASE(args_bad_arguments_of_event_queues_are_refused),
+	KUNIT_CASE(args_readerr_writes_at_most_err_data_size_bytes),
+	KUNIT_CASE(args_bad_arguments_of_completion_queues_are_refused),
+	KUNIT_CASE(args_bad_arguments_of_counters_are_refused),
 	{}
 };
 
