@@ -42,7 +42,7 @@ static void mr_04_peer_access_lasts_from_enable_to_close(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, key >> 32);
 	KUNIT_EXPECT_EQ(test, addr, mr->iova);
 	KUNIT_EXPECT_NULL(test, fi_mr_desc(mr));
-	me_tell(test, pair);
+	me_send(test, pair);
 	tr_fill(near, LEN, 1);
 	KUNIT_ASSERT_EQ(test, 0, me_access(test, pair, FI_WRITE, near, LEN,
 					   addr, key));
@@ -67,7 +67,7 @@ static void mr_04_a_half_closed_endpoint_ends_the_access(struct kunit *test)
 				    FI_COMPLETION, far);
 	u64 key = fi_mr_key(mr), addr = (uintptr_t)far;
 
-	me_tell(test, pair);
+	me_send(test, pair);
 	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[1], FI_WRITE));
 	KUNIT_ASSERT_EQ(test, 0, me_access(test, pair, FI_READ, near, 64, addr,
 					   key));
@@ -91,7 +91,7 @@ static void mr_04_old_keys_are_invalid(struct kunit *test)
 	me_expect_end(test, pair, far);
 	mr = me_open(test, pair, far, 64, RMA_BOTH, 0, far);
 	KUNIT_EXPECT_NE(test, old, fi_mr_key(mr));
-	me_tell(test, pair);
+	me_send(test, pair);
 	KUNIT_EXPECT_EQ(test, 0, me_access(test, pair, FI_READ, near, 64, addr,
 					   fi_mr_key(mr)));
 	KUNIT_EXPECT_NE(test, 0, me_access(test, pair, FI_READ, near, 64, addr,
@@ -108,7 +108,7 @@ static void mr_04_bytes_behind_a_region_are_out_of_reach(struct kunit *test)
 				    NULL);
 	u64 addr = (uintptr_t)far + 64;
 
-	me_tell(test, pair);
+	me_send(test, pair);
 	KUNIT_EXPECT_EQ(test, 0, me_access(test, pair, FI_READ, near, 64, addr,
 					   fi_mr_key(mr)));
 	KUNIT_EXPECT_NE(test, 0, me_access(test, pair, FI_READ, near, 65, addr,
@@ -127,7 +127,7 @@ static void mr_01_silent_regions_need_no_reader(struct kunit *test)
 	for (int i = 0; i < 500; i++)
 		me_close(test, me_open(test, pair, far, LEN, RMA_BOTH, 0,
 				       NULL));
-	me_tell(test, pair);
+	me_send(test, pair);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[1], &entry, 1));
 }
 
@@ -400,7 +400,7 @@ static void mr_01_memory_is_given_in_every_form(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, fi_mr_bind(mr, &pair->ep[1]->fid,
 						    FI_COMPLETION));
 		KUNIT_ASSERT_EQ(test, 0, fi_mr_enable(mr));
-		me_tell(test, pair);
+		me_send(test, pair);
 		tr_fill(near, 2 * PAGE_SIZE, form);
 		KUNIT_ASSERT_EQ(test, 0, me_access(test, pair, FI_WRITE, near,
 						   2 * PAGE_SIZE, mr->iova,

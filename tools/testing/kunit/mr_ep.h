@@ -23,13 +23,13 @@ int me_map(struct fid_domain *domain, void *buf, size_t len, u64 access,
 /* Maps memory, and binds and enables the region; ends the test if that fails. */
 struct fid_mr *me_open(struct kunit *test, struct kofi_pair *pair, void *buf,
 		       size_t len, u64 access, u64 bind_flags, void *context);
-/* Closes a region, while its endpoint has no room for the work request for FX_WAIT_MS at most. */
+/* Closes a region; retries for at most FX_WAIT_MS while the queue of its endpoint is full. */
 void me_close(struct kunit *test, struct fid_mr *mr);
-/* Reads the entry about the end of the region with this context at the second endpoint. */
+/* Expects the entry of the second endpoint that the access to the region of context has ended. */
 void me_expect_end(struct kunit *test, struct kofi_pair *pair, void *context);
 
 /* Sends a message from the second endpoint: regions that were enabled before are valid when it arrives. */
-void me_tell(struct kunit *test, struct kofi_pair *pair);
+void me_send(struct kunit *test, struct kofi_pair *pair);
 
 /* Accesses a region from the first endpoint, and returns 0 or the errno of the entry. */
 int me_access(struct kunit *test, struct kofi_pair *pair, u64 flag, void *near,

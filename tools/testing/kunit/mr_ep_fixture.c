@@ -83,7 +83,7 @@ int me_access(struct kunit *test, struct kofi_pair *pair, u64 flag, void *near,
 	return 0;
 }
 
-void me_tell(struct kunit *test, struct kofi_pair *pair)
+void me_send(struct kunit *test, struct kofi_pair *pair)
 {
 	struct fi_cq_tagged_entry entry = {};
 

@@ -56,7 +56,7 @@ static void mr_04_messages_invalidate_keys(struct kunit *test)
 					    FI_COMPLETION, far);
 		u64 key = fi_mr_key(mr);
 
-		me_tell(test, pair);
+		me_send(test, pair);
 		if (i % 64 == 0)
 			KUNIT_ASSERT_EQ(test, 0, me_access(test, pair, FI_READ,
 							   near, 64, addr,
@@ -68,7 +68,7 @@ static void mr_04_messages_invalidate_keys(struct kunit *test)
 		/* No entry follows. */
 		KUNIT_ASSERT_EQ(test, 0, fi_close(&mr->fid));
 	}
-	me_tell(test, pair);
+	me_send(test, pair);
 }
 
 static void mr_04_invalidated_keys_give_no_access(struct kunit *test)
@@ -78,7 +78,7 @@ static void mr_04_invalidated_keys_give_no_access(struct kunit *test)
 	struct fid_mr *mr = me_open(test, pair, far, LEN, RMA_BOTH, 0, NULL);
 	u64 key = fi_mr_key(mr);
 
-	me_tell(test, pair);
+	me_send(test, pair);
 	invalidate(test, pair, key, near, NULL, 0);
 	KUNIT_EXPECT_NE(test, 0, me_access(test, pair, FI_READ, near, 1,
 					   (uintptr_t)far, key));
@@ -128,7 +128,7 @@ static void mr_04_both_sides_invalidate_keys(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, fi_mr_enable(mr[side]));
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[side], NULL, 0));
 	}
-	me_tell(test, pair);
+	me_send(test, pair);
 	/* The receive of the first endpoint has been taken. */
 	KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[0], NULL, 0));
 	for (int side = 0; side < 2; side++) {
@@ -167,7 +167,7 @@ static void mr_04_unsuitable_invalidations_are_refused(struct kunit *test)
 							 FI_REMOTE_INVALIDATE));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_readmsg(ep, &rma,
 							FI_REMOTE_INVALIDATE));
-	me_tell(test, pair);
+	me_send(test, pair);
 }
 
 static struct kunit_case cases[] = {

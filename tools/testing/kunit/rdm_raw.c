@@ -24,7 +24,7 @@ struct raw *raw_open(struct kunit *test, size_t memory_len)
 	struct fi_info *hints = fx_hints(test);
 	struct fid_mr *mr;
 	u8 **all[] = { &raw->out, &raw->in, &raw->credit_pkts };
-	/* A mutated packet may exceed RAW_PKT_MAX, so there is a slot behind the last one. */
+	/* A mutated packet may exceed RAW_PKT_MAX and end in the slot behind its own. */
 	static const int counts[] = { RAW_SLOTS + 1, RAW_RECEIVES, RAW_CREDIT_PKTS };
 
 	KUNIT_ASSERT_NOT_NULL(test, raw);
@@ -362,7 +362,7 @@ void raw_send_ctrl(struct kunit *test, struct raw *raw, enum raw_kind kind, u64 
 
 void raw_grant(struct kunit *test, struct raw *raw)
 {
-	/* With credits on both sides, they are granted there. */
+	/* If both sides use credits, raw_progress() grants them. */
 	raw_progress(raw);
 	if (!raw->uses_credits)
 		raw_send_ctrl(test, raw, RAW_PKT_CREDIT, 0, RAW_RECEIVES - 1);
