@@ -74,7 +74,7 @@ pub(super) fn queue_limits(device: &DeviceRef) -> (usize, usize) {
     (depth as usize, sges.min(MAX_SGE))
 }
 
-/// Returns FI_ATOMIC if the device has it.
+/// Returns FI_ATOMIC if the device has atomic work requests.
 fn atomic_caps(attributes: &DeviceAttr) -> u64 {
     match attributes.has_atomics {
         true => FI_ATOMIC,
@@ -134,8 +134,8 @@ pub(super) fn protocol_from_fabric_name(name: &CStr) -> Result<Protocol> {
         .ok_or(Errno::ENODATA)
 }
 
-/// FI_REMOTE_SIGNAL if a completion queue can be armed for solicited messages only. siw cannot:
-/// `siw_rqe_complete()` raises no solicited event.
+/// Returns FI_REMOTE_SIGNAL if a completion queue of the device can be armed for solicited messages
+/// only. siw cannot do so: `siw_rqe_complete()` raises no solicited event.
 fn signal_caps(device: &Device) -> u64 {
     match device.is_siw {
         true => 0,
