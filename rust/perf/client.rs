@@ -154,7 +154,7 @@ impl<T: Transport> Session<'_, T> {
     ) -> Result<KBox<T::Buffer>> {
         let buffer = self.transport.wait_tx(self.here)?;
         let own = &self.stats.own;
-        own.message(self.traffic.length, is_intact(&buffer));
+        own.count_message(self.traffic.length, is_intact(&buffer));
         own.set_time(self.clock.read());
         Ok(buffer)
     }
@@ -175,7 +175,9 @@ impl<T: Transport> Session<'_, T> {
             let (echo, len) = transport.wait_rx(here)?;
             stats.add_latency(start.elapsed());
             message = transport.wait_tx(here)?;
-            stats.own.message(len, traffic.is_intact(&echo, len, seq));
+            stats
+                .own
+                .count_message(len, traffic.is_intact(&echo, len, seq));
             stats.own.set_time(clock.read());
             spare = echo;
             seq += 1;
@@ -217,7 +219,7 @@ impl<T: Transport> Session<'_, T> {
         loop {
             let (message, len) = self.transport.wait_rx(here)?;
             if let Some(count) = read_report(&message, len) {
-                self.stats.own.damaged(count);
+                self.stats.own.count_damaged(count);
                 return Ok(());
             }
         }

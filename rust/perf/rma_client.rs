@@ -76,7 +76,7 @@ impl<T: Transport> Session<'_, T> {
             self.transport.post_read(buffer, length, slot)?;
             let buffer = self.transport.wait_tx(self.here)?;
             let intact = self.traffic.is_intact(&buffer, length, written);
-            self.stats.own.damaged((!intact).into());
+            self.stats.own.count_damaged((!intact).into());
             let _ = idle.push_within_capacity(buffer);
         }
         Ok(())
@@ -160,7 +160,7 @@ impl<T: Transport> Session<'_, T> {
                 *old = op.apply(datatype, operands(at, *old));
             }
             let own = &self.stats.own;
-            own.message(length, intact || !self.traffic.verify);
+            own.count_message(length, intact || !self.traffic.verify);
             own.set_time(self.clock.read());
             seq += 1;
         }

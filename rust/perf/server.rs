@@ -193,7 +193,7 @@ fn echo<T: Transport>(
     let mut spare = transport.alloc(here, traffic.length)?;
     for seq in 0.. {
         let (message, len) = transport.wait_rx(here)?;
-        stats.message(len, traffic.is_intact(&message, len, seq));
+        stats.count_message(len, traffic.is_intact(&message, len, seq));
         stats.set_time(start.elapsed());
         // The receive is posted first: the client sends again when it has the echo.
         transport.post_recv(spare)?;
@@ -219,7 +219,7 @@ fn sink<T: Transport>(
         }
         let intact = traffic.is_intact(&message, len, seq);
         damaged += u64::from(!intact);
-        stats.message(len, intact);
+        stats.count_message(len, intact);
         stats.set_time(start.elapsed());
         transport.post_recv(message)?;
         since_credit += 1;

@@ -149,17 +149,17 @@ mod tests {
 
     /// Counts a damaged message, serves until the thread is stopped, and counts an intact one.
     fn serve_until_stopped(_here: ProcessContext, thread_stats: &ThreadStats) -> Result {
-        thread_stats.message(1, false);
+        thread_stats.count_message(1, false);
         while !kthread_should_stop() {
             pause();
         }
-        thread_stats.message(1, true);
+        thread_stats.count_message(1, true);
         Err(Errno::EINTR)
     }
 
     /// Counts a damaged message, and returns.
     fn serve_one(_here: ProcessContext, thread_stats: &ThreadStats) -> Result {
-        thread_stats.message(1, false);
+        thread_stats.count_message(1, false);
         Ok(())
     }
 

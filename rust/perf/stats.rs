@@ -40,7 +40,7 @@ use kofi::{
 /// Buckets of the histogram.
 const BUCKETS: usize = bindings::KOFI_TEST_BUCKETS as usize;
 
-/// Clients that a server has at most.
+/// Maximum number of clients that a server has at a time.
 const CLIENTS: usize = bindings::KOFI_TEST_MAX_CLIENTS as usize;
 
 /// A counter that one thread writes and others read. It orders no other memory access.
@@ -83,14 +83,14 @@ pub(crate) struct ThreadStats {
 
 impl ThreadStats {
     /// Counts a message.
-    pub(super) fn message(&self, bytes: usize, is_intact: bool) {
+    pub(super) fn count_message(&self, bytes: usize, is_intact: bool) {
         self.messages.add(1);
         self.bytes.add(bytes as u64);
         self.damaged.add(u64::from(!is_intact));
     }
 
     /// Counts messages that the peer has found damaged.
-    pub(super) fn damaged(&self, count: u64) {
+    pub(super) fn count_damaged(&self, count: u64) {
         self.damaged.add(count);
     }
 
@@ -108,9 +108,9 @@ pub(crate) struct Stats {
     /// Counters of a client.
     pub(super) own: ThreadStats,
     /// Counters of a server, for each client that it may have at once. A later client continues with the counters
-    /// of one that has left.
+    /// of one that has disconnected.
     pub(super) threads: KVec<Arc<ThreadStats>>,
-    /// Clients that a server has accepted.
+    /// Number of clients that a server has accepted.
     clients: Atomic<u32>,
     /// Index of the counters of the client that was accepted last.
     latest: Atomic<usize>,
@@ -229,7 +229,7 @@ impl Stats {
         let _ = self.rejected.fetch_add(1, Relaxed);
     }
 
-    /// Keeps the reason that the server gave for a rejection.
+    /// Stores the reason that the server gave for a rejection.
     pub(super) fn set_refusal(&self, refusal: Refusal) {
         self.refusal.store(refusal as u32, Relaxed);
     }
@@ -297,8 +297,8 @@ mod tests {
         let mut watch: KBox<kofi_watch> = KBox::init(pin_init::init_zeroed(), GFP_KERNEL_ACCOUNT)?;
         for (at, thread) in stats.threads.iter().enumerate() {
             stats.add_client(at);
-            thread.message(10, at > 0);
-            thread.message(5, true);
+            thread.count_message(10, at > 0);
+            thread.count_message(5, true);
             thread.set_time(Delta::from_nanos(at as i64));
         }
         stats.add_rejected();
