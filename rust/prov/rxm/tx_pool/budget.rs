@@ -7,9 +7,9 @@
 //! that has just been found, so both have the same bounds:
 //!
 //! * A peer holds at most `limit` buffers, and takes another only while more than it holds are free.
-//! * A slow peer takes another only while it holds less than twice what the slow peers leave of `limit` and a half. The
-//!   first one can hold `limit`, each further one holds fewer, and all of them together never take more than `limit`
-//!   and a half. The rest is for peers whose operations complete.
+//! * A slow peer that holds *h* buffers takes another only if *h* + 2 *s* < 3 `limit`, where *s* is the number of buffers
+//!   that all slow peers hold. The first slow peer can hold `limit`, each further one holds fewer, and all of them
+//!   together never hold more than 1.5 `limit`. The rest is for peers whose operations complete.
 //!
 //! The sums are kept for two epochs of time, so no peer is searched: operations of peers that completed one in this
 //! epoch or the last one are counted there, and all others are those of slow peers. The clock is read only when `limit`
