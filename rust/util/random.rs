@@ -25,6 +25,6 @@ impl SeededRandom {
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % bound
+        (self.0 >> 33).checked_rem(bound).unwrap_or(0)
     }
 }

@@ -162,7 +162,7 @@ impl BufferPart {
         mut each: impl FnMut(Self) -> Result,
     ) -> Result {
         let stride = len.next_multiple_of(PART_ALIGN);
-        let mut most = (MAX_SHARED_BUFFER / stride).max(1);
+        let mut most = MAX_SHARED_BUFFER.checked_div(stride).unwrap_or(1).max(1);
         let mut left = count;
         while left > 0 {
             let these = left.min(most);

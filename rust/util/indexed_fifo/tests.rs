@@ -28,7 +28,7 @@ mod cases {
         }
 
         fn is_of(&self, number: &Number) -> bool {
-            number.value % self.0 == self.1
+            number.value.checked_rem(self.0) == Some(self.1)
         }
     }
 
@@ -109,7 +109,7 @@ mod cases {
                         complete(&mut queue);
                     }
                     let key = key(k, value);
-                    let is = |seen: &u32| seen % key.0 == key.1;
+                    let is = |seen: &u32| seen.checked_rem(key.0) == Some(key.1);
                     let at = model.iter().position(is);
                     let found = queue.find(k, &key).map(|entry| entry.take().value);
                     assert!(found == at.and_then(|at| model.remove(at).ok()));

@@ -34,7 +34,7 @@ impl Random {
             .0
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) % u64::from(bound)) as u32
+        (self.0 >> 33).checked_rem(bound.into()).unwrap_or(0) as u32
     }
 }
 

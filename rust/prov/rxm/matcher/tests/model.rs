@@ -219,7 +219,7 @@ impl Pair {
     fn remove(&mut self) {
         let from = peer(self.below(5));
         let part = self.one_of([1, 2, 3]);
-        let is = |number: u32| number % part == 0;
+        let is = |number: u32| number.checked_rem(part) == Some(0);
         let removed = self
             .matcher
             .remove_unexp(&from, |message| is(message.number));
