@@ -20,10 +20,10 @@
     non_snake_case,
     non_upper_case_globals,
     unreachable_pub,
-    unnecessary_transmutes,
     unsafe_op_in_unsafe_fn,
     unused_imports
 )]
+#![cfg_attr(CONFIG_RUSTC_HAS_UNNECESSARY_TRANSMUTES, allow(unnecessary_transmutes))]
 
 mod raw {
     use kernel::{

@@ -315,8 +315,8 @@ unsafe fn register(provider: *mut fi_provider, module: *mut module) -> Result {
         GFP_KERNEL,
     )?;
     let functions = Functions::from_array([getinfo as *const (), fabric as *const ()]);
-    let title = fmt!("provider {}", &*new.name);
-    let callback = callback::Registered::new(functions, title, new.clone())?;
+    let callback =
+        callback::Registered::new(functions, fmt!("provider {}", &*new.name), new.clone())?;
     registry::with_list(|entries| {
         let mut own = crate::PROVIDER_OPS.iter().map(|ops| ops.provider.name());
         let is_there = |it: Arc<Registered>| *it.name == *name || it.provider == provider.addr();

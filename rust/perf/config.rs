@@ -229,7 +229,7 @@ impl Task {
     /// Returns whether `length` bytes are a whole number of elements.
     fn is_whole(self, length: usize) -> bool {
         match self {
-            Self::Atomic(atomic) => length.is_multiple_of(atomic.datatype.size()),
+            Self::Atomic(atomic) => length.checked_rem(atomic.datatype.size()) == Some(0),
             _ => true,
         }
     }

@@ -75,13 +75,10 @@ pub(super) fn write_grant(region: RemoteMemory) -> [u8; GRANT] {
 
 /// Decodes the address and the key of exposed memory; `None` if there are too few bytes.
 pub(super) fn read_grant(bytes: &[u8]) -> Option<RemoteMemory> {
-    let (words, _) = bytes.as_chunks::<8>();
-    let [addr, key, ..] = *words else {
-        return None;
-    };
+    let (addr, rest) = bytes.split_first_chunk()?;
     Some(RemoteMemory {
-        addr: u64::from_be_bytes(addr),
-        key: u64::from_be_bytes(key),
+        addr: u64::from_be_bytes(*addr),
+        key: u64::from_be_bytes(*rest.first_chunk()?),
     })
 }
 
@@ -94,8 +91,8 @@ pub(super) fn write_report(answer: &mut [u8], damaged: u64) {
 
 /// Decodes a message of `len` bytes that is the report on a stream; `None` for another length.
 pub(super) fn read_report(message: &[u8], len: usize) -> Option<u64> {
-    let count = message.get(..len)?.as_array()?;
-    Some(u64::from_be_bytes(*count))
+    let count = message.get(..len)?.try_into().ok()?;
+    Some(u64::from_be_bytes(count))
 }
 
 /// Returns byte `at` of message number `seq`. Adjacent bytes differ, and so do the bytes of adjacent messages at one

@@ -318,12 +318,12 @@ impl Transport for Connection {
         elements: RemoteElements,
     ) -> Result {
         let mut remote = raw_remote(elements.remote)?;
-        let (words, _) = buffer.as_chunks::<8>();
         // One operand, and the value to compare with behind it.
-        let [operand, compare] = *words else {
+        if buffer.len() / WORD as usize != 2 {
             return Err(Errno::EOPNOTSUPP);
-        };
-        let (operand, compare) = (u64::from_ne_bytes(operand), u64::from_ne_bytes(compare));
+        }
+        let word = |at: usize| Some(u64::from_ne_bytes(*buffer.get(at..)?.first_chunk()?));
+        let (operand, compare) = word(0).zip(word(WORD as usize)).ok_or(Errno::EOPNOTSUPP)?;
         let op = match (config.form, config.op) {
             (Form::Fetch, Op::Sum) => {
                 remote.compare_add = operand;

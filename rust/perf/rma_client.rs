@@ -40,7 +40,7 @@ impl<T: Transport> Session<'_, T> {
             let (length, slot) = (self.traffic.length, self.slot(remote, seq));
             self.transport.post_write(buffer, length, slot)?;
             seq += 1;
-            if seq.is_multiple_of(slots) && self.traffic.verify {
+            if seq.checked_rem(slots) == Some(0) && self.traffic.verify {
                 self.drain(&mut idle)?;
                 self.verify_slots(remote, seq, &mut idle)?;
             }

@@ -37,11 +37,9 @@ impl Hello {
     pub(crate) const SIZE: usize = 40;
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (words, _) = bytes.as_chunks::<8>();
-        let [name, _, base, key, len] = *words else {
-            return None;
-        };
-        let [family @ .., p, q, a, b, c, d] = name;
+        let bytes: &[u8; Self::SIZE] = bytes.try_into().ok()?;
+        let word = |at: usize| Some(u64::from_be_bytes(*bytes.get(8 * at..)?.first_chunk()?));
+        let [family @ .., p, q, a, b, c, d] = *bytes.first_chunk::<8>()?;
         if u16::from_ne_bytes(family) != AF_INET {
             return None;
         }
@@ -49,10 +47,10 @@ impl Hello {
         Some(Self {
             address: SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), port).into(),
             region: RemoteMemory {
-                addr: u64::from_be_bytes(base),
-                key: u64::from_be_bytes(key),
+                addr: word(2)?,
+                key: word(3)?,
             },
-            len: usize::try_from(u64::from_be_bytes(len)).ok()?,
+            len: usize::try_from(word(4)?).ok()?,
         })
     }
 }
@@ -63,12 +61,9 @@ pub(crate) const WELCOME: usize = 32;
 /// Returns the reply to a [`Hello`]: the client's number, and the memory region that the server exposes.
 pub(crate) fn welcome(number: usize, region: RemoteMemory, len: usize) -> [u8; WELCOME] {
     let mut bytes = [0; WELCOME];
-    let (words, _) = bytes.as_chunks_mut::<8>();
-    for (word, number) in words
-        .iter_mut()
-        .zip([number as u64, region.addr, region.key, len as u64])
-    {
-        *word = number.to_be_bytes();
+    let numbers = [number as u64, region.addr, region.key, len as u64];
+    for (word, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+        word.copy_from_slice(&number.to_be_bytes());
     }
     bytes
 }

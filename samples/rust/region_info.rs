@@ -23,25 +23,21 @@ impl RegionInfo {
         let caps = if self.has_atomics { FI_ATOMIC } else { 0 };
         let numbers = [self.remote.addr, self.remote.key, self.len as u64, caps];
         let mut bytes = [0; 32];
-        let (words, _) = bytes.as_chunks_mut::<8>();
-        for (word, number) in words.iter_mut().zip(numbers) {
-            *word = number.to_be_bytes();
+        for (word, number) in bytes.chunks_exact_mut(8).zip(numbers) {
+            word.copy_from_slice(&number.to_be_bytes());
         }
         bytes
     }
 
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let (words, _) = bytes.as_chunks::<8>();
-        let [addr, key, len, caps, ..] = *words else {
-            return None;
-        };
+        let word = |at: usize| Some(u64::from_be_bytes(*bytes.get(8 * at..)?.first_chunk()?));
         Some(Self {
             remote: RemoteMemory {
-                addr: u64::from_be_bytes(addr),
-                key: u64::from_be_bytes(key),
+                addr: word(0)?,
+                key: word(1)?,
             },
-            len: usize::try_from(u64::from_be_bytes(len)).ok()?,
-            has_atomics: u64::from_be_bytes(caps) & FI_ATOMIC != 0,
+            len: usize::try_from(word(2)?).ok()?,
+            has_atomics: word(3)? & FI_ATOMIC != 0,
         })
     }
 }

@@ -148,7 +148,7 @@ macro_rules! write_field {
         $tree.write_flags(
             stringify!($field),
             &flags::$set,
-            $attr.$field.cast_unsigned().into(),
+            ($attr.$field as u32).into(),
         )?
     };
     // Whether a pointer is set.

@@ -272,8 +272,8 @@ mod suite {
     fn errors_and_versions_are_formatted() {
         let mut buf = [0; 64];
         let mut text = Text::new(&mut buf);
-        let parts = fmt!("{} {}", Version(abi::version(1, 17)), Error(-259));
-        assert!(text.write_fmt(parts).is_ok());
+        let written = text.write_fmt(fmt!("{} {}", Version(abi::version(1, 17)), Error(-259)));
+        assert!(written.is_ok());
         assert!(text.as_bytes() == b"1.17 An error entry is available");
     }
 }

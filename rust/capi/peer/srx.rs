@@ -96,8 +96,11 @@ pub(in super::super) unsafe fn export_srx(
         let peer_ops = KBox::new(Opaque::new(peer_ops), GFP_KERNEL)?;
         let queued_entries = QueuedEntries::open(srx.core())?;
         // The peer's calls become known when it queues its first message.
-        let title = fmt!("peer of srx {}", srx.arc().number());
-        let registered = Registered::new(Functions::EMPTY, title, queued_entries.clone());
+        let registered = Registered::new(
+            Functions::EMPTY,
+            fmt!("peer of srx {}", srx.arc().number()),
+            queued_entries.clone(),
+        );
         let registered = registered.inspect_err(|_| queued_entries.stop_calls())?;
         Ok(SharedReceiveObject {
             fid: fid_peer_srx {

@@ -119,7 +119,7 @@ impl Transport for Server {
             let intact = self.traffic.is_intact(message, len, self.seq);
             self.damaged += u64::from(!intact);
             self.seq += 1;
-            if self.seq.is_multiple_of(self.traffic.window as u64) {
+            if self.seq.checked_rem(self.traffic.window as u64) == Some(0) {
                 self.send_to_client(&[])?;
             }
         }

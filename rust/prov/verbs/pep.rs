@@ -168,11 +168,8 @@ fn trace_connreq(
         trace::request(name, local, peer, refused);
     }
     if let Some(errno) = refused {
-        let text = fmt!("a connection request is refused: {:?}", errno);
-        match name {
-            Some(name) => warn(&name, text),
-            None => warn(&"no device", text),
-        }
+        let name = name.as_ref().map_or(c"no device", |name| name.as_c_str());
+        warn(&name, fmt!("a connection request is refused: {:?}", errno));
     }
 }
 
