@@ -18,6 +18,8 @@ from .kernel import Kernel
 
 DRIVER = "/usr/bin/clippy-driver"
 SAVED = re.compile(r"savedcmd_\S+ :=\s+(?P<environment>(?:\w+=\S+\s+)*)\S*rustc (?P<arguments>[^;\n]*)")
+# The kernel allows this lint. Here it finds library functions that the oldest rustc for the kernel does not have.
+LINTS = "-Wclippy::incompatible_msrv"
 EMIT = re.compile(r"--emit=\S+")
 
 
@@ -27,7 +29,7 @@ def command(saved: str, output: Path) -> str | None:
     if not match:
         return None
     arguments = EMIT.sub("", match["arguments"])
-    return f"{match['environment']}{DRIVER} {arguments} --emit=metadata={shlex.quote(str(output))}".strip()
+    return f"{match['environment']}{DRIVER} {arguments} {LINTS} --emit=metadata={shlex.quote(str(output))}".strip()
 
 
 def check(kernel: Kernel) -> str:

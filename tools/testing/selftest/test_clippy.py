@@ -20,12 +20,13 @@ class Command(unittest.TestCase):
         self.assertEqual(
             clippy.command(SAVED, Path("/t/0.rmeta")),
             "OBJTREE=/k RUST_MODFILE=./kofi /usr/bin/clippy-driver --edition=2021 -Wclippy::all"
-            "  -Zcrate-attr='feature(asm_goto)'   rust/kofi.rs  --emit=metadata=/t/0.rmeta",
+            "  -Zcrate-attr='feature(asm_goto)'   rust/kofi.rs "
+            " -Wclippy::incompatible_msrv --emit=metadata=/t/0.rmeta",
         )
 
     def test_a_command_without_environment(self) -> None:
         words = clippy.command("savedcmd_a.o := /usr/bin/rustc a.rs", Path("x"))
-        self.assertEqual(words, "/usr/bin/clippy-driver a.rs --emit=metadata=x")
+        self.assertEqual(words, "/usr/bin/clippy-driver a.rs -Wclippy::incompatible_msrv --emit=metadata=x")
 
     def test_commands_of_c_are_ignored(self) -> None:
         self.assertIsNone(clippy.command("savedcmd_rust/util/log.o := clang -c rust/util/log.c", Path("x")))
