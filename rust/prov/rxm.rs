@@ -36,6 +36,7 @@ mod sar;
 mod sep;
 mod srx;
 mod stx;
+mod turn;
 mod tx_op;
 mod tx_pool;
 mod unexpected;

@@ -20,6 +20,7 @@
 #include <net/net_namespace.h>
 
 bool kofi_may_sleep(void);
+bool kofi_has_interrupts(void);
 bool kofi_should_stop(void);
 bool kofi_may_administer(void);
 bool kofi_get_module(struct module *module);
@@ -51,6 +52,11 @@ void kofi_thread_stop(struct task_struct *task);
 bool kofi_may_sleep(void)
 {
 	return !in_atomic() && !irqs_disabled() && !rcu_preempt_depth();
+}
+
+bool kofi_has_interrupts(void)
+{
+	return !irqs_disabled();
 }
 
 bool kofi_should_stop(void)

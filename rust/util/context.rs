@@ -19,6 +19,7 @@ mod ffi {
 
     extern "C" {
         pub(super) fn kofi_may_sleep() -> bool;
+        pub(super) fn kofi_has_interrupts() -> bool;
         pub(super) fn kofi_should_stop() -> bool;
         pub(super) fn kofi_may_administer() -> bool;
         pub(super) fn kofi_get_module(module: *mut module) -> bool;
@@ -64,6 +65,13 @@ impl ProcessContext {
 pub(crate) fn may_sleep() -> bool {
     // SAFETY: Reads the state of the running context.
     unsafe { ffi::kofi_may_sleep() }
+}
+
+/// Returns whether interrupts are enabled on this CPU.
+#[inline(never)]
+pub(crate) fn has_interrupts() -> bool {
+    // SAFETY: Reads the state of the CPU.
+    unsafe { ffi::kofi_has_interrupts() }
 }
 
 /// Returns a [`ProcessContext`] if the caller may sleep: for code that the kernel calls, a module's `init` or

@@ -8,6 +8,7 @@
 //! the previous interrupt state, so guards on one CPU have to be dropped in the reverse order of their
 //! acquisition.
 
+use core::ptr;
 use kernel::{
     bindings::{
         lock_class_key,
@@ -41,6 +42,8 @@ mod ffi {
         pub(super) fn kofi_lock(lock: *mut spinlock_t) -> c_ulong;
         pub(super) fn kofi_try_lock(lock: *mut spinlock_t, flags: *mut c_ulong) -> bool;
         pub(super) fn kofi_unlock(lock: *mut spinlock_t, flags: c_ulong);
+        pub(super) fn kofi_pin_cpu();
+        pub(super) fn kofi_unpin_cpu();
     }
 }
 
@@ -95,4 +98,22 @@ pub(crate) fn assert_held<T: ?Sized, B: Backend>(lock: &Lock<T, B>) {
         // SAFETY: A `Lock` is `repr(C)` and begins with its state, which its constructor has initialised.
         unsafe { B::assert_is_held(state.cast_mut()) }
     }
+}
+
+/// Releases the lock, runs `act` without preemption, and takes the lock again. Interrupts are enabled meanwhile, unless
+/// the caller had disabled them.
+#[inline(always)]
+pub(crate) fn unlocked<T, R>(guard: &mut FastLockIrqGuard<'_, T>, act: impl FnOnce() -> R) -> R {
+    let lock = guard.lock_ref();
+    // SAFETY: Disables preemption until the call below.
+    unsafe { ffi::kofi_pin_cpu() };
+    // SAFETY: The guard is valid, and the write below replaces it before anything else uses it: `act` gets no
+    // reference, and a panic does not return.
+    drop(unsafe { ptr::read(guard) });
+    let done = act();
+    // SAFETY: The reference is valid, and the guard that it refers to has been dropped.
+    unsafe { ptr::write(guard, lock.lock()) };
+    // SAFETY: Preemption was disabled above.
+    unsafe { ffi::kofi_unpin_cpu() };
+    done
 }

@@ -13,13 +13,14 @@ use super::{
         MrTable,
         RmaIoc, //
     },
-    completion::CompSinks,
     ep_state::EpState,
     inflight::Indexed,
+    iov::DstBuf,
     pkt_buf::{
         BufState,
         Packet, //
     },
+    turn::Held,
     wire::{
         AtomicCall,
         PktHdr,
@@ -78,7 +79,11 @@ impl AtomicRequest {
     /// -FI_EOPNOTSUPP for an operation that does not exist for integers, -FI_EINVAL if the number of operands differs
     /// from that of the elements, -FI_EMSGSIZE for more elements than fit into a response, -FI_EACCES for a missing
     /// right, and errors of [`MrTable::for_each_element`]. Nothing has been modified then.
-    fn execute(&self, (regions, rights): (&MrTable, EpRights), packet: &mut [u8]) -> Result<usize> {
+    pub(super) fn execute(
+        &self,
+        (regions, rights): &(Arc<MrTable>, EpRights),
+        packet: &mut [u8],
+    ) -> Result<usize> {
         let form = self.call.form;
         let op = Op::from_raw(self.call.op.into(), form)?;
         let datatype = Datatype::from_raw(self.call.datatype.into())?;
@@ -161,16 +166,36 @@ fn put(packet: &mut [u8], at: usize, size: usize, number: u64) {
     }
 }
 
+/// Takes a response: copies the old values into `into` if the operation succeeded, and returns its result.
+///
+/// # Errors
+///
+/// The length of the values differs from the request.
+fn take_response(
+    into: &DstBuf,
+    status: i32,
+    old: &[u8],
+) -> core::result::Result<Result, ProtoError> {
+    if status != 0 {
+        let errno = status.checked_neg().and_then(Errno::new);
+        return Ok(Err(errno.unwrap_or(Errno::EOTHER)));
+    }
+    if old.len() != into.len() {
+        return Err(ProtoError("atomic response with a wrong number of values"));
+    }
+    into.copy_from_slice(0, old);
+    Ok(Ok(()))
+}
+
 impl EpState {
-    /// Executes the operation that a packet requests, and queues the response. A request for memory without permission
-    /// is refused, and that refusal is the last response on the connection: a peer has one guess at a key.
-    pub(super) fn handle_atomic_req(
+    /// Queues the response to the operation that a packet requests, which has been executed. A request for memory without
+    /// permission is refused, and that refusal is the last response on the connection: a peer has one guess at a key.
+    pub(super) fn respond_atomic(
         &mut self,
         mut packet: ListBox<Packet>,
         request: &AtomicRequest,
+        done: Result<usize>,
     ) {
-        let (regions, rights) = &self.regions;
-        let done = request.execute((regions, *rights), packet.bytes());
         let (status, len) = match done {
             Ok(len) => (0, len),
             Err(errno) => (errno.to_int(), 0),
@@ -230,7 +255,9 @@ impl EpState {
             self.schedule_disconnect(peer_idx, conn_gen);
         }
     }
+}
 
+impl Held<'_> {
     /// Handles the response to an atomic request.
     ///
     /// # Errors
@@ -238,49 +265,54 @@ impl EpState {
     /// No request of this id is outstanding.
     pub(super) fn handle_atomic_resp(
         &mut self,
-        sinks: &CompSinks,
         peer_idx: u32,
         id: u64,
         status: i32,
         old: &[u8],
     ) -> core::result::Result<(), ProtoError> {
         const UNKNOWN: ProtoError = ProtoError("atomic response without a request");
-        let in_flight = self.inflight.get(Packet::number_of(id));
-        let in_flight = in_flight.filter(|packet| packet.has_id(peer_idx, id));
+        let is_it = |packet: &Packet| packet.has_id(peer_idx, id) && packet.is_atomic();
+        let number = Packet::number_of(id);
+        let in_flight = self.inflight.get(number).filter(|packet| is_it(packet));
         if let Some(atomic_tx) = in_flight.and_then(Packet::atomic_tx) {
             if atomic_tx.early_result.is_some() {
                 return Err(UNKNOWN);
             }
-            let result = atomic_tx.take(status, old)?;
-            atomic_tx.early_result = Some(result);
+            // The send completes in a later turn, or after the connection has been closed in one.
+            let buf = mem::replace(&mut atomic_tx.result, DstBuf::EMPTY);
+            let result = self.copy(old.len(), || take_response(&buf, status, old))?;
+            let in_flight = self.inflight.get(number).filter(|packet| is_it(packet));
+            if let Some(atomic_tx) = in_flight.and_then(Packet::atomic_tx) {
+                atomic_tx.early_result = Some(result);
+            }
             self.return_request_credit(peer_idx, result);
             return Ok(());
         }
         let peer = self.peer(peer_idx).ok_or(UNKNOWN)?;
-        let is_it = |packet: &Packet| packet.has_id(peer_idx, id) && packet.is_atomic();
         let mut packet = peer
             .awaiting_reply
             .remove_first_where(is_it)
             .ok_or(UNKNOWN)?;
-        let taken = packet
-            .atomic_tx()
-            .map(|atomic_tx| atomic_tx.take(status, old));
-        match taken {
-            Some(Ok(result)) => {
-                self.return_request_credit(peer_idx, result);
-                self.finish(sinks, packet, result);
+        let buf = packet.atomic_tx().map(|atomic_tx| &atomic_tx.result);
+        let buf = buf.ok_or(UNKNOWN)?;
+        match self.copy(old.len(), || take_response(buf, status, old)) {
+            Ok(result) => {
+                let (state, sinks) = self.split();
+                state.return_request_credit(peer_idx, result);
+                state.finish(sinks, packet, result);
                 Ok(())
             }
-            Some(Err(error)) => {
+            Err(error) => {
                 if let Some(peer) = self.peer(peer_idx) {
                     peer.awaiting_reply.push(packet);
                 }
                 Err(error)
             }
-            None => Err(UNKNOWN),
         }
     }
+}
 
+impl EpState {
     /// Permits one more request to the peer. If the peer refused access to its memory, closes the connection, so that
     /// the next operation uses another one.
     fn return_request_credit(&mut self, peer_idx: u32, result: Result) {

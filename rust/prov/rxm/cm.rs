@@ -268,15 +268,12 @@ impl EpCore {
             if let Some((route, event)) = event {
                 self.handle_cm_event(here, bound, cm, route, event);
             }
-            let (next_unresolved, called, next_dereg, has_retries) =
-                self.with_state(|state, sinks| {
-                    (
-                        state.unresolved.next_addr(),
-                        state.next_cm_work(),
-                        state.next_dereg(),
-                        state.retry_step(sinks),
-                    )
-                });
+            let mut held = self.hold();
+            let next_unresolved = held.unresolved.next_addr();
+            let called = held.next_cm_work();
+            let next_dereg = held.next_dereg();
+            let has_retries = held.retry_step();
+            drop(held);
             let is_over = next_dereg.is_some();
             if let Some(mut packet) = next_dereg {
                 // Deregistered before the consumer gets its memory back.

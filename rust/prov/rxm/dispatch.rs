@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Dispatch of received packets. Guarded by `EpCore::inner`.
+//! Dispatch of received packets. Guarded by `EpCore::inner`; the caller has the [turn](super::turn).
 //!
 //! A message without a receive, or without a completion queue entry, is copied out of its packet up to a limit, and the
 //! receive buffer is posted again. Beyond the limit, packets are deferred in their buffers until a receive is posted. A
@@ -14,11 +14,16 @@ use super::{
     ep_state::EpState,
     iov::Payload,
     matcher::MsgKey,
+    multi_recv::deliver::Missing,
     pkt_buf::{
         Packet,
         RxData, //
     },
-    rx_entry::RndvRead,
+    rx_entry::{
+        Receive,
+        RndvRead, //
+    },
+    turn::Held,
     unexpected::{
         UnexpBody,
         UnexpMsg,
@@ -64,11 +69,10 @@ pub(super) enum RxOutcome {
 /// Result of processing a packet, or the violation that closes the connection.
 pub(super) type RxResult = core::result::Result<RxOutcome, ProtoError>;
 
-impl EpState {
+impl Held<'_> {
     /// Handles the completion of a receive buffer. `source` names the connection if receives are shared.
     pub(super) fn rx_complete(
         &mut self,
-        sinks: &CompSinks,
         mut packet: ListBox<Packet>,
         source: Option<Source>,
         result: Result<RxData>,
@@ -76,7 +80,7 @@ impl EpState {
         match (result, self.on_rx_completion(&mut packet, source)) {
             (Ok(rx_data), Ok(())) => {
                 packet.rx_data = rx_data;
-                self.process_rx(sinks, packet, true);
+                self.process_rx(packet, true);
             }
             (Ok(_), Err(CreditError)) => {
                 self.protocol_error(packet, ProtoError("packet without a credit"));
@@ -95,9 +99,9 @@ impl EpState {
     }
 
     /// Processes a packet.
-    fn process_rx(&mut self, sinks: &CompSinks, packet: ListBox<Packet>, is_limited: bool) {
+    fn process_rx(&mut self, mut packet: ListBox<Packet>, is_limited: bool) {
         let peer_idx = packet.peer_idx;
-        match self.dispatch_rx(sinks, &packet, is_limited) {
+        match self.dispatch_rx(&packet, is_limited) {
             Ok(RxOutcome::Done) => {
                 let _ = self.repost(packet);
             }
@@ -106,13 +110,20 @@ impl EpState {
                 // An imported SRX does not announce posted receives.
                 self.needs_srx_retry |= self.rx_ctxs.ctx(0).is_imported();
             }
-            Ok(RxOutcome::Atomic(request)) => self.handle_atomic_req(packet, &request),
+            Ok(RxOutcome::Atomic(request)) => {
+                let regions = self.regions.clone();
+                let done = self.unlocked(|| request.execute(&regions, packet.bytes()));
+                self.respond_atomic(packet, &request, done);
+            }
             Ok(RxOutcome::Refused(id, errno)) => self.refuse_access(packet, id, errno),
             Err(error) => self.protocol_error(packet, error),
         }
-        self.progress_peer(sinks, peer_idx);
+        let (state, sinks) = self.split();
+        state.progress_peer(sinks, peer_idx);
     }
+}
 
+impl EpState {
     /// Closes the connection of a packet that violates the protocol.
     #[cold]
     fn protocol_error(&mut self, packet: ListBox<Packet>, ProtoError(why): ProtoError) {
@@ -153,20 +164,31 @@ impl EpState {
             None => self.keep(packet),
         }
     }
+}
 
+impl Held<'_> {
     /// Processes the deferred packets of all peers again, the first [`RETRY_STEP`] at once. The connection manager
     /// processes the others, see [`Self::retry_step`].
-    pub(super) fn retry_deferred(&mut self, sinks: &CompSinks) {
+    pub(super) fn retry_deferred(&mut self) {
         if self.has_deferred_rx() {
             self.retries_left = self.deferred_peers.len();
-            let _ = self.retry_step(sinks);
+            let _ = self.retry_step();
         }
     }
 
     /// Continues [`Self::retry_deferred`] with the peers that have waited longest, and returns whether there were any.
-    /// Stops after [`RETRY_STEP`] packets and the other packets of the same peer, because the lock is held.
-    pub(super) fn retry_step(&mut self, sinks: &CompSinks) -> bool {
-        let has_retries = self.retries_left > 0;
+    /// Stops after [`RETRY_STEP`] packets and the other packets of the same peer. If another thread has the turn, it has
+    /// that done.
+    pub(super) fn retry_step(&mut self) -> bool {
+        if self.retries_left == 0 {
+            return false;
+        }
+        let is_done = self.with_turn(|held, _| held.retry_peers()).is_some();
+        self.again |= !is_done;
+        is_done
+    }
+
+    fn retry_peers(&mut self) {
         let mut processed = 0;
         while self.retries_left > 0 && processed < RETRY_STEP {
             self.retries_left -= 1;
@@ -177,24 +199,18 @@ impl EpState {
             if let Some(peer) = self.peer(peer_idx) {
                 peer.deferred_node = Some(node);
             }
-            let count = self.retry_peer(sinks, peer_idx, true);
+            let count = self.retry_peer(peer_idx, true);
             if count == 0 {
                 // The connection has ended meanwhile: the peer may be unused.
                 self.queue_cm_work(peer_idx);
             }
             processed += 1 + count;
         }
-        has_retries
     }
 
     /// Processes the deferred packets of a peer again, and returns their number. The memory limits apply if
-    /// `is_limited` is set.
-    pub(super) fn retry_peer(
-        &mut self,
-        sinks: &CompSinks,
-        peer_idx: u32,
-        is_limited: bool,
-    ) -> usize {
+    /// `is_limited` is set. The caller has the turn.
+    pub(super) fn retry_peer(&mut self, peer_idx: u32, is_limited: bool) -> usize {
         let Some(peer) = self.peer(peer_idx) else {
             return 0;
         };
@@ -204,15 +220,16 @@ impl EpState {
             peer.sar_rx.clear_deferred();
         }
         while let Some(packet) = packets.pop() {
-            self.process_rx(sinks, packet, is_limited);
+            self.process_rx(packet, is_limited);
         }
         count
     }
 
-    fn dispatch_rx(&mut self, sinks: &CompSinks, packet: &Packet, is_limited: bool) -> RxResult {
+    fn dispatch_rx(&mut self, packet: &Packet, is_limited: bool) -> RxResult {
         let peer_idx = packet.peer_idx;
-        let rx_ctxs = self.rx_ctxs.len();
-        let Some(peer) = self.peer(peer_idx) else {
+        let (state, sinks) = self.split();
+        let rx_ctxs = state.rx_ctxs.len();
+        let Some(peer) = state.peer(peer_idx) else {
             return Ok(RxOutcome::Done);
         };
         let has_deferred_rx = !peer.deferred_rx.is_empty();
@@ -269,11 +286,11 @@ impl EpState {
                 }))
             }
             &PktHdr::AtomicResp { id, status, .. } => {
-                let handled = self.handle_atomic_resp(sinks, peer_idx, id, status, payload);
+                let handled = self.handle_atomic_resp(peer_idx, id, status, payload);
                 return handled.map(|()| RxOutcome::Done);
             }
             _ => {
-                return self
+                return state
                     .handle_ctrl(sinks, peer_idx, hdr)
                     .map(|()| RxOutcome::Done)
             }
@@ -295,53 +312,46 @@ impl EpState {
         };
         match hdr {
             PktHdr::Segment(segment) if segment.pos != SegPos::First => {
-                self.next_segment(sinks, &msg, &segment, payload, has_deferred_rx)
+                self.next_segment(&msg, &segment, payload, has_deferred_rx)
             }
             _ if has_deferred_rx => Ok(RxOutcome::Deferred),
-            _ if message.ack.is_some() => self.receive_with_ack(sinks, &msg, hdr, payload),
-            _ => self.receive_first(sinks, &msg, hdr, payload),
+            _ if message.ack.is_some() => self.receive_with_ack(&msg, hdr, payload),
+            _ => self.receive_first(&msg, hdr, payload),
         }
     }
 
     /// Handles the first packet of a message.
     #[inline(always)]
-    fn receive_first(
-        &mut self,
-        sinks: &CompSinks,
-        msg: &RxMsg,
-        hdr: PktHdr,
-        payload: &[u8],
-    ) -> RxResult {
+    fn receive_first(&mut self, msg: &RxMsg, hdr: PktHdr, payload: &[u8]) -> RxResult {
         match hdr {
-            PktHdr::Segment(segment) => self.first_segment(sinks, msg, &segment, payload),
-            PktHdr::RndvReq { id, ranges, .. } => self.receive_rndv_req(sinks, msg, id, ranges),
+            PktHdr::Segment(segment) => self.first_segment(msg, &segment, payload),
+            PktHdr::RndvReq { id, ranges, .. } => self.receive_rndv_req(msg, id, ranges),
             PktHdr::TaggedAccess {
                 id, way, ranges, ..
-            } => self.receive_tagged_access(sinks, msg, (id, way), ranges),
-            _ => Ok(self.eager(sinks, msg, payload, true)),
+            } => {
+                let (state, sinks) = self.split();
+                state.receive_tagged_access(sinks, msg, (id, way), ranges)
+            }
+            _ => Ok(self.eager(msg, payload, true)),
         }
     }
 
     /// Handles the first packet of a message that asks for an acknowledgement.
     #[cold]
-    fn receive_with_ack(
-        &mut self,
-        sinks: &CompSinks,
-        msg: &RxMsg,
-        hdr: PktHdr,
-        payload: &[u8],
-    ) -> RxResult {
+    fn receive_with_ack(&mut self, msg: &RxMsg, hdr: PktHdr, payload: &[u8]) -> RxResult {
         let (Some(conn), Some(slot)) = (self.conn(msg.peer_idx), msg.message.ack) else {
             return Ok(RxOutcome::Done);
         };
         conn.acks.on_message(slot)?;
-        let outcome = self.receive_first(sinks, msg, hdr, payload);
+        let outcome = self.receive_first(msg, hdr, payload);
         if let (Ok(RxOutcome::Deferred), Some(conn)) = (&outcome, self.conn(msg.peer_idx)) {
             conn.acks.forget(slot);
         }
         outcome
     }
+}
 
+impl EpState {
     /// Handles a control packet.
     fn handle_ctrl(
         &mut self,
@@ -367,36 +377,61 @@ impl EpState {
             )),
         }
     }
+}
 
+impl Held<'_> {
     /// Receives a complete message. A message without a receive or a completion queue entry is queued as unexpected; if
     /// `may_wait` is false, it is deferred instead.
     #[inline(always)]
     pub(super) fn eager(
         &mut self,
-        sinks: &CompSinks,
         msg: &RxMsg,
         payload: &(impl Payload + ?Sized),
         may_wait: bool,
     ) -> RxOutcome {
-        match self.match_rx(sinks, &msg.key, &msg.message) {
-            Ok(receive) => {
-                let len = payload.copy_to(&receive.into);
-                self.end_receive(sinks, receive, &msg.key, &msg.message, len);
-                self.delivered(msg.peer_idx, msg.conn_gen, msg.message.ack);
-                RxOutcome::Done
-            }
+        let (state, sinks) = self.split();
+        match state.match_rx(sinks, &msg.key, &msg.message) {
+            Ok(receive) => self.receive_eager(msg, payload, receive),
             Err(_) if !may_wait => RxOutcome::Deferred,
-            Err(missing) => {
-                // The packet may be processed many times: check the limits before the copy.
-                let unexp = match self.within_limits(msg, UNEXP_OVERHEAD + payload.len())
-                    || !msg.is_limited
-                {
-                    true => msg.with_bytes(payload),
-                    false => Err(Errno::ENOMEM),
-                };
-                self.queue_bounded(sinks, msg, unexp, missing)
-            }
+            Err(missing) => self.unexpected_eager(msg, payload, missing),
         }
+    }
+
+    /// Copies a complete message into its receive.
+    #[inline(always)]
+    fn receive_eager(
+        &mut self,
+        msg: &RxMsg,
+        payload: &(impl Payload + ?Sized),
+        receive: ListBox<Receive>,
+    ) -> RxOutcome {
+        let len = self.copy(payload.len(), || payload.copy_to(&receive.into));
+        let (state, sinks) = self.split();
+        state.end_receive(sinks, receive, &msg.key, &msg.message, len);
+        state.delivered(msg.peer_idx, msg.conn_gen, msg.message.ack);
+        RxOutcome::Done
+    }
+
+    /// Queues a complete message as unexpected. A receive that is posted while the bytes are copied takes it.
+    #[inline(never)]
+    fn unexpected_eager(
+        &mut self,
+        msg: &RxMsg,
+        payload: &(impl Payload + ?Sized),
+        mut missing: Missing,
+    ) -> RxOutcome {
+        // The packet may be processed many times: check the limits before the copy.
+        let is_within = self.within_limits(msg, UNEXP_OVERHEAD + payload.len());
+        let mut unexp = Err(Errno::ENOMEM);
+        if is_within || !msg.is_limited {
+            unexp = self.unlocked(|| msg.with_bytes(payload));
+            let (state, sinks) = self.split();
+            missing = match state.match_rx(sinks, &msg.key, &msg.message) {
+                Ok(receive) => return self.receive_eager(msg, payload, receive),
+                Err(missing) => missing,
+            };
+        }
+        self.queue_bounded(msg, unexp, missing)
     }
 }
 

@@ -26,9 +26,9 @@ use super::{
     inflight::Inflight,
     matcher::SEARCH_STEP,
     pkt_buf::Packet,
-    progress::BATCH,
     rx_entry::Receive,
     rx_pool::RxPool,
+    turn::Batch,
     tx_pool::{
         queued::QueuedOps,
         unresolved::Unresolved,
@@ -40,7 +40,6 @@ use super::{
 use crate::{
     fi::{
         av::AddressVector,
-        cq::SourcedEntry,
         memory::EntrySlots,
         prelude::*, //
     },
@@ -149,8 +148,12 @@ pub(super) struct EpState {
     pub(super) needs_srx_retry: bool,
     /// State of the check of deferred operations.
     pub(super) stall_check: StallCheck,
-    /// Completions of the current batch.
-    pub(super) polled: KBox<EntrySlots<SourcedEntry, BATCH>>,
+    /// Completions of a batch; `None` while a thread has the turn.
+    pub(super) batch: Option<Batch>,
+    /// True if the completion handler has to be scheduled when the turn ends.
+    pub(super) again: bool,
+    /// Number of threads that copy without the lock.
+    pub(super) copies: usize,
 }
 
 /// Resources of a closed endpoint, which are freed in process context.
@@ -218,7 +221,9 @@ impl EpState {
             shutdowns_noted: 0,
             needs_srx_retry: false,
             stall_check: StallCheck::Off,
-            polled: EntrySlots::boxed()?,
+            batch: Some(EntrySlots::boxed()?),
+            again: false,
+            copies: 0,
         }? Error);
         Ok(KBox::init(new, GFP_KERNEL)?)
     }

@@ -29,7 +29,9 @@ use super::{
         Packet,
         TxAck, //
     },
+    progress::BATCH,
     ring::Ring,
+    turn::Held,
     tx_op::{
         RndvTx,
         SarTx,
@@ -51,6 +53,10 @@ use kernel::sync::Arc;
 
 /// Largest message in bytes that is sent in segments or delivered locally; longer ones go by rendezvous.
 pub(super) const SEGMENTED: usize = 8 * EAGER;
+
+/// Number of times that a sender asks for the turn of the receiver, which may last as long as a few copies, before the
+/// message goes as a packet.
+const TURN_TRIES: u32 = 64;
 
 /// A message in the memory of its sender.
 pub(super) struct LocalMsg {
@@ -122,15 +128,20 @@ impl EpCore {
         let Ok(bound) = self.bound() else {
             return false;
         };
-        let mut inner = self.inner.lock();
-        let (state, sinks) = inner.split();
-        let ring = state.other_ring_of(peer_idx_of_gen(source.0));
-        let queue = ring.as_ref().map_or(&bound.queue, |ring| &ring.queue);
-        // If a batch is left, earlier messages of the sender may be in it.
-        let drained = state.poll_lower(sinks, queue, false).drained;
-        let is_taken = drained && state.receive_local(sinks, source.0, local_msg);
-        let needs_cm_work = state.needs_cm_work();
-        drop(inner);
+        let deliver = |_| {
+            let mut held = self.hold();
+            let ring = held.other_ring_of(peer_idx_of_gen(source.0));
+            let queue = ring.as_ref().map_or(&bound.queue, |ring| &ring.queue);
+            let is_taken = held.with_turn(|held, batch| {
+                // If a batch is left, earlier messages of the sender may be in it.
+                let drained = held.poll_lower((batch, BATCH), queue, false).drained;
+                drained && held.receive_local(source.0, local_msg)
+            })?;
+            Some((is_taken, held.needs_cm_work()))
+        };
+        let Some((is_taken, needs_cm_work)) = (0..TURN_TRIES).find_map(deliver) else {
+            return false;
+        };
         if needs_cm_work {
             bound.schedule_cm_work();
         }
@@ -195,9 +206,11 @@ impl EpState {
         }
         self.progress_peer(sinks, peer_idx);
     }
+}
 
+impl Held<'_> {
     /// Receives a message after everything that arrived earlier on the connection. Returns true if it was taken.
-    fn receive_local(&mut self, sinks: &CompSinks, conn_gen: usize, local_msg: &LocalMsg) -> bool {
+    fn receive_local(&mut self, conn_gen: usize, local_msg: &LocalMsg) -> bool {
         let LocalMsg {
             message,
             from,
@@ -232,8 +245,9 @@ impl EpState {
         };
         // A message that waits goes as a packet if it has to be acknowledged.
         let may_wait = message.len as usize <= EAGER && !wants_ack;
-        let taken = self.eager(sinks, &msg, from, may_wait);
-        self.progress_peer(sinks, peer_idx);
+        let taken = self.eager(&msg, from, may_wait);
+        let (state, sinks) = self.split();
+        state.progress_peer(sinks, peer_idx);
         matches!(taken, RxOutcome::Done)
     }
 }

@@ -7,9 +7,7 @@
 //! messages. The [indices](index) make each call cost the same for any number of entries.
 //!
 //! A search for a partial ignore mask takes several calls, between which the caller releases the lock. Messages that
-//! arrive meanwhile are queued, and the search finds them; the receive is posted when it ends. What an endpoint's lock
-//! still covers beside these calls (the delivery of the message, the end of a context with its receives) becomes
-//! shorter when the matcher has a lock of its own.
+//! arrive meanwhile are queued, and the search finds them; the receive is posted when it ends.
 
 mod index;
 #[cfg(CONFIG_KUNIT = "y")]

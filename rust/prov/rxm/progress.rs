@@ -5,7 +5,7 @@
 //! Completions are handled by readers and by the queue's handler. A reader of the consumer's completion queue that
 //! finds it empty polls, in any context. The handler is a work item that is called for the next completion after the
 //! queue has been found empty, so progress does not depend on readers. Completions are polled and dispatched in
-//! batches under `EpCore::inner`, which keeps their order.
+//! batches under `EpCore::inner`, by one thread at a time (see [`turn`](super::turn)), which keeps their order.
 //!
 //! An endpoint may have more completion queues. Those of [rings](super::ring) that are ready are polled with the first
 //! one.
@@ -14,7 +14,6 @@
 //! rest of a short message. It runs every [`POLL_INTERVAL`] until no reader has polled in between.
 
 use super::{
-    completion::CompSinks,
     ep_core::{
         Bound,
         EpCore, //
@@ -29,6 +28,10 @@ use super::{
         DetachGuard,
         ProgressHandle,
         ProgressSource, //
+    },
+    turn::{
+        Batch,
+        Held, //
     },
 };
 use crate::{
@@ -47,17 +50,14 @@ use crate::{
         prelude::*,
         provider, //
     },
-    util::once::{
-        load_acquire,
-        write_once, //
+    util::{
+        context,
+        once::{
+            load_acquire,
+            write_once, //
+        },
     },
 };
-
-/// Number of batches that a reader handles before it checks its own queue again.
-const READER_BUDGET: usize = 4;
-
-/// Number of batches that the handler handles before it yields its workqueue.
-const HANDLER_BUDGET: usize = 16;
 
 /// Number of batches after which a queue that does not become empty is left.
 const MAX_BATCHES: usize = 1 << 16;
@@ -65,73 +65,104 @@ const MAX_BATCHES: usize = 1 << 16;
 /// Longest time that a completion waits after its reader has stopped polling.
 const POLL_INTERVAL: Delta = Delta::from_millis(1);
 
+/// Limits of one call, beyond which other work has its turn.
+#[derive(Clone, Copy)]
+struct Budget {
+    /// Number of batches.
+    batches: usize,
+    /// Number of completions of a batch.
+    entries: usize,
+}
+
+/// Limits of a reader before it checks its own queue again.
+const READER_BUDGET: Budget = Budget {
+    batches: 4,
+    entries: BATCH,
+};
+
+/// Limits of a reader with disabled interrupts, which stay disabled while messages are copied.
+const ATOMIC_BUDGET: Budget = Budget {
+    batches: 1,
+    entries: 4,
+};
+
+/// Limits of the handler before it yields its workqueue.
+const HANDLER_BUDGET: Budget = Budget {
+    batches: 16,
+    entries: BATCH,
+};
+
 impl EpCore {
-    /// Polls at most `budget` batches; if `arms` is set, arms the handler when the queue is empty. Returns true if
-    /// there was a completion. Any context.
-    fn drain(&self, arms: bool, budget: usize) -> bool {
+    /// Polls within `budget`; if `arms` is set, arms the handler when the queue is empty. Returns true if there was a
+    /// completion. Any context.
+    fn drain(&self, arms: bool, budget: Budget) -> bool {
         let Some(bound) = self.bound.get() else {
             return false;
         };
         let mut made_progress = false;
-        for _ in 0..budget {
-            let taken = self.poll_batch(bound, arms);
+        for _ in 0..budget.batches {
+            let taken = self.poll_batch(bound, self.hold(), (arms, budget.entries));
             made_progress |= taken.made_progress;
             if taken.drained {
                 return made_progress;
             }
         }
-        if arms {
+        // The handler continues where interrupts are enabled.
+        if arms || budget.entries < BATCH {
             bound.queue.schedule_handler();
         }
         made_progress
     }
 
-    /// Delivers messages that waited only for a free entry of the consumer's queue, and retries deferred packets. Any
-    /// context.
+    /// Delivers messages that waited only for a free entry of the consumer's queue, and retries deferred packets. If
+    /// another thread has the turn, it has that done. Any context.
     pub(super) fn deliver(&self, bound: &Bound) {
         let needs_cm_work = loop {
-            let mut inner = self.inner.lock();
-            let (state, sinks) = inner.split();
-            if state.deliver(sinks) {
+            let mut held = self.hold();
+            let has_more = held.with_turn(|held, _| held.deliver());
+            if has_more == Some(true) {
                 continue;
             }
-            state.retry_deferred(sinks);
-            break state.needs_cm_work();
+            held.again |= has_more.is_none();
+            held.retry_deferred();
+            break held.needs_cm_work();
         };
         if needs_cm_work {
             bound.schedule_cm_work();
         }
     }
 
-    /// Polls and dispatches one batch of the first ring, and one of another ring that is ready. If `arms` is set, arms
-    /// the handler when the first ring is empty.
-    fn poll_batch(&self, bound: &Bound, arms: bool) -> Progress {
+    /// Polls and dispatches up to `most` completions of the first ring, and as many of another ring that is ready. If
+    /// `arms` is set, arms the handler when the first ring is empty.
+    fn poll_batch(&self, bound: &Bound, held: Held<'_>, (arms, most): (bool, usize)) -> Progress {
         if arms {
             // Set before the queue is armed, since the handler clears it, and before the list of ready rings is read.
             let _ = self.is_armed.xchg(1, Full);
         }
-        let first = self.poll_queue(bound, |state, sinks| {
-            state.poll_lower(sinks, &bound.queue, arms)
-        });
-        if self.ready_rings.is_empty() {
-            return first;
-        }
-        let other = self.poll_queue(bound, |state, sinks| self.poll_ready(bound, state, sinks));
-        Progress {
-            made_progress: first.made_progress || other.made_progress,
-            drained: first.drained && other.drained && self.ready_rings.is_empty(),
-        }
+        self.poll_held(bound, held, arms, |held, batch| {
+            let first = held.poll_lower((batch, most), &bound.queue, arms);
+            if self.ready_rings.is_empty() {
+                return first;
+            }
+            let other = self.poll_ready(bound, held, (batch, most));
+            Progress {
+                made_progress: first.made_progress || other.made_progress,
+                drained: first.drained && other.drained && self.ready_rings.is_empty(),
+            }
+        })
     }
 
     /// Polls a batch of the ring that has been ready longest.
-    fn poll_ready(&self, bound: &Bound, state: &mut EpState, sinks: &CompSinks) -> Progress {
+    fn poll_ready(
+        &self,
+        bound: &Bound,
+        held: &mut Held<'_>,
+        (batch, most): (&mut Batch, usize),
+    ) -> Progress {
         let Some(ring) = self.ready_rings.pop() else {
-            return Progress {
-                made_progress: false,
-                drained: true,
-            };
+            return Progress::NONE;
         };
-        let progress = state.poll_lower(sinks, &ring.queue, true);
+        let progress = held.poll_lower((batch, most), &ring.queue, true);
         if !progress.drained {
             self.ring_ready(bound, &ring);
         }
@@ -140,22 +171,26 @@ impl EpCore {
         progress
     }
 
-    /// Polls with `poll` under the lock, and has the connection manager do what is left for it.
-    fn poll_queue(
+    /// Polls with `poll` in a turn, and has the connection manager do what is left for it. If another thread has the
+    /// turn, does nothing, but has the handler called again if `arms` is set.
+    #[inline(always)]
+    fn poll_held(
         &self,
         bound: &Bound,
-        poll: impl FnOnce(&mut EpState, &CompSinks) -> Progress,
+        mut held: Held<'_>,
+        arms: bool,
+        poll: impl FnOnce(&mut Held<'_>, &mut Batch) -> Progress,
     ) -> Progress {
-        let mut inner = self.inner.lock();
-        let (state, sinks) = inner.split();
+        let progress = held.with_turn(poll);
+        held.again |= arms && progress.is_none();
         let Progress {
             made_progress,
             drained,
-        } = poll(state, sinks);
-        let needs_cm_work = state.needs_cm_work();
+        } = progress.unwrap_or(Progress::NONE);
+        let needs_cm_work = held.needs_cm_work();
         // The reader may have freed an entry of its queue.
-        let awaits_reader = state.awaits_reader();
-        drop(inner);
+        let awaits_reader = held.awaits_reader();
+        drop(held);
         if needs_cm_work {
             bound.schedule_cm_work();
         }
@@ -169,52 +204,58 @@ impl EpCore {
     }
 
     /// Handles the completions that are in the first ring and in ready rings now. The number of batches is bounded,
-    /// because a peer can send as fast as they are handled. Any context.
+    /// because a peer can send as fast as they are handled. May sleep.
     pub(super) fn drain_lower(&self) {
         if let Some(bound) = self.bound.get() {
-            let _ = (0..MAX_BATCHES).all(|_| !self.poll_batch(bound, false).drained);
+            let poll = |_| self.poll_batch(bound, self.quiesced(), (false, BATCH));
+            let _ = (0..MAX_BATCHES).all(|at| !poll(at).drained);
         }
     }
 
-    /// Handles the completions that are in a ring now, as [`Self::drain_lower`]. Any context.
+    /// Handles the completions that are in a ring now, as [`Self::drain_lower`]. May sleep.
     pub(super) fn drain_ring(&self, ring: &Ring) {
         if let Some(bound) = self.bound.get() {
             let poll = |_| {
-                self.poll_queue(bound, |state, sinks| {
-                    state.poll_lower(sinks, &ring.queue, false)
+                self.poll_held(bound, self.quiesced(), false, |held, batch| {
+                    held.poll_lower((batch, BATCH), &ring.queue, false)
                 })
             };
             let _ = (0..MAX_BATCHES).all(|at| !poll(at).drained);
         }
     }
 
-    /// Drops the completions of a queue that have not been handled. No connection is left.
+    /// Drops the completions of a queue that have not been handled. No connection is left. May sleep.
     pub(super) fn abandon_completions(&self, queue: &CompletionQueue) {
-        loop {
-            let mut inner = self.inner.lock();
-            let room = inner.polled.as_mut_slots();
-            match queue.read_queue().read(FormatEntry::entries(room)) {
+        let has_more = |held: &mut Held<'_>, batch: &mut Batch| {
+            match queue
+                .read_queue()
+                .read(FormatEntry::entries(batch.as_mut_slots()))
+            {
                 Ok(count) => {
-                    for at in 0..count {
-                        if let Some(context) = inner.polled.nth(at).map(|entry| entry.context) {
-                            inner.abandon(context);
-                        }
+                    for entry in (0..count).filter_map(|at| batch.nth(at)) {
+                        held.abandon(entry.context);
                     }
                 }
                 Err(Errno::EAVAIL) => {
                     if let Ok(failure) = queue.read_queue().read_error() {
-                        inner.abandon(failure.completion.context);
+                        held.abandon(failure.completion.context);
                     }
                 }
-                Err(_) => return,
+                Err(_) => return false,
             }
-        }
+            true
+        };
+        while self.quiesced().with_turn(has_more) == Some(true) {}
     }
 
     /// Makes progress for a reader that found its queue empty. Returns true if there was a completion. Any context.
     fn reader_poll(&self) -> bool {
         write_once(&self.is_read, 1);
-        self.drain(false, READER_BUDGET)
+        let budget = match context::has_interrupts() {
+            true => READER_BUDGET,
+            false => ATOMIC_BUDGET,
+        };
+        self.drain(false, budget)
     }
 
     /// Arms the handler for a reader that waits instead of polling. Any context.
@@ -311,8 +352,9 @@ fn read_batch(
     queue: &dyn provider::CompletionQueue,
     room: &mut [MaybeUninit<SourcedEntry>],
 ) -> Result<(usize, bool)> {
+    let most = room.len();
     let count = queue.read(FormatEntry::entries(room))?;
-    Ok((count, count < BATCH && !queue.has_backlog()))
+    Ok((count, count < most && !queue.has_backlog()))
 }
 
 /// Returns the connection that a completion names, for shared receives.
@@ -320,17 +362,27 @@ fn source_of(source: fi_addr_t) -> Option<Source> {
     (source != FI_ADDR_NOTAVAIL).then_some(Source(source as usize))
 }
 
-impl EpState {
-    /// Polls and dispatches a batch of completions of the lower `queue`; if `arms` is set, arms its handler when it
-    /// is empty.
+impl Progress {
+    /// Result of a poll that found nothing.
+    const NONE: Self = Self {
+        drained: true,
+        made_progress: false,
+    };
+}
+
+impl Held<'_> {
+    /// Polls up to `most` completions of the lower `queue` into `batch` and dispatches them; if `arms` is set, arms its
+    /// handler when it is empty.
     #[inline]
     pub(super) fn poll_lower(
         &mut self,
-        sinks: &CompSinks,
+        (batch, most): (&mut Batch, usize),
         queue: &CompletionQueue,
         arms: bool,
     ) -> Progress {
-        let room = self.polled.as_mut_slots();
+        let slots = batch.as_mut_slots();
+        let most = most.min(slots.len());
+        let room = &mut slots[..most];
         let found = match arms {
             // The queue is armed only after a read that finds it empty.
             true => queue.read(room).map(|count| (count, false)),
@@ -338,8 +390,8 @@ impl EpState {
         };
         let (made_progress, drained) = match found {
             Ok((count, drained)) => {
-                for at in 0..count {
-                    self.complete_found(sinks, at);
+                for entry in (0..count).filter_map(|at| batch.nth(at)) {
+                    self.complete_found(entry);
                 }
                 (true, drained)
             }
@@ -347,7 +399,7 @@ impl EpState {
                 if let Ok(failure) = queue.read_queue().read_error() {
                     let (context, errno) = (failure.completion.context, failure.errno);
                     let source = source_of(failure.completion.source);
-                    self.complete_one(sinks, context, source, Err(errno));
+                    self.complete_one(context, source, Err(errno));
                 }
                 (true, false)
             }
@@ -363,35 +415,34 @@ impl EpState {
     #[inline]
     pub(super) fn complete_one(
         &mut self,
-        sinks: &CompSinks,
         context: Context,
         source: Option<Source>,
         result: Result<RxData>,
     ) {
-        if let Some(packet) = self.inflight.complete(context) {
+        let (state, sinks) = self.split();
+        if let Some(packet) = state.inflight.complete(context) {
             match packet.state {
-                BufState::RxPosted => self.rx_complete(sinks, packet, source, result),
-                _ => self.sent(sinks, packet, result.map(drop)),
+                BufState::RxPosted => self.rx_complete(packet, source, result),
+                _ => state.sent(sinks, packet, result.map(drop)),
             }
-        } else if let Some(receive) = self.reads_inflight.complete(context) {
-            self.read_complete(sinks, receive, result.map(drop));
+        } else if let Some(receive) = state.reads_inflight.complete(context) {
+            state.read_complete(sinks, receive, result.map(drop));
         }
     }
 
-    /// Handles the completion at index `at` of [`EpState::polled`].
+    /// Handles a completion of a batch.
     #[inline(always)]
-    fn complete_found(&mut self, sinks: &CompSinks, at: usize) {
-        let Some(entry) = self.polled.nth(at) else {
-            return;
-        };
+    fn complete_found(&mut self, entry: &SourcedEntry) {
         let (context, source) = (entry.context, source_of(entry.source));
         let rx_data = match entry.flags & FI_REMOTE_WRITE {
             0 => RxData::Bytes(entry.len),
             _ => RxData::RemoteWrite(entry.len, entry.data),
         };
-        self.complete_one(sinks, context, source, Ok(rx_data));
+        self.complete_one(context, source, Ok(rx_data));
     }
+}
 
+impl EpState {
     /// Handles the completion of an operation whose endpoint is being closed: nothing is reported, and
     /// [`EpState::end`] frees it.
     pub(super) fn abandon(&mut self, context: Context) {

@@ -18,6 +18,7 @@ use super::{
         Receive,
         RxKind, //
     },
+    turn::Held,
     unexpected::{
         UnexpBody,
         UnexpMsg, //
@@ -43,7 +44,9 @@ impl EpState {
         receive.reports_success = req.reports_success;
         Some(receive)
     }
+}
 
+impl Held<'_> {
     /// Posts a receive, which may match an unexpected message. Returns the receive if the search for a message is not
     /// complete: the caller posts it again, and releases the lock before.
     ///
@@ -51,17 +54,14 @@ impl EpState {
     ///
     /// -FI_EAGAIN if receives with too many different ignore masks are posted.
     #[inline]
-    pub(super) fn post(
-        &mut self,
-        sinks: &CompSinks,
-        receive: ListBox<Receive>,
-    ) -> Result<Option<ListBox<Receive>>> {
+    pub(super) fn post(&mut self, receive: ListBox<Receive>) -> Result<Option<ListBox<Receive>>> {
         let at = receive.rx_ctx;
-        match self.rx_ctxs.ctx_mut(at).matcher.post(receive) {
+        let (state, sinks) = self.split();
+        match state.rx_ctxs.ctx_mut(at).matcher.post(receive) {
             PostResult::Posted => sinks.rx_stats.ctx(at).record_post(),
             PostResult::Matched(receive, unexp) => {
                 sinks.rx_stats.ctx(at).record_post();
-                self.deliver_unexp(sinks, receive, &unexp);
+                self.deliver_unexp(receive, &unexp);
             }
             PostResult::Again(receive) => return Ok(Some(receive)),
             PostResult::Refused(receive) => {
@@ -69,24 +69,20 @@ impl EpState {
                 return Err(Errno::EAGAIN);
             }
         }
-        self.retry_deferred(sinks);
+        self.retry_deferred();
         Ok(None)
     }
 
     /// Delivers an unexpected message to its receive.
-    pub(super) fn deliver_unexp(
-        &mut self,
-        sinks: &CompSinks,
-        receive: ListBox<Receive>,
-        unexp: &UnexpMsg,
-    ) {
+    pub(super) fn deliver_unexp(&mut self, receive: ListBox<Receive>, unexp: &UnexpMsg) {
         let peer_idx = unexp.peer_idx;
         self.drop_charge(peer_idx, unexp.charge());
         match &unexp.body {
             UnexpBody::Bytes(bytes) => {
-                let len = receive.into.copy_from_slice(0, bytes);
-                self.end_receive(sinks, receive, &unexp.key, &unexp.message, len);
-                self.delivered(peer_idx, unexp.conn_gen, unexp.message.ack);
+                let len = self.copy(bytes.len(), || receive.into.copy_from_slice(0, bytes));
+                let (state, sinks) = self.split();
+                state.end_receive(sinks, receive, &unexp.key, &unexp.message, len);
+                state.delivered(peer_idx, unexp.conn_gen, unexp.message.ack);
             }
             UnexpBody::Rndv(req) => {
                 let msg = RxMsg {
@@ -96,26 +92,23 @@ impl EpState {
                     message: unexp.message,
                     is_limited: true,
                 };
-                self.start_read(sinks, receive, msg.rndv_read(req.id, req.ranges));
+                let (state, sinks) = self.split();
+                state.start_read(sinks, receive, msg.rndv_read(req.id, req.ranges));
             }
-            UnexpBody::Sar(number) => {
-                let peer = self.peer(peer_idx);
-                let sar = peer.and_then(|peer| peer.sar_rx.find(|sar| sar.number == *number));
-                let Some(mut sar) = sar else {
-                    self.give_up_receive(sinks, receive, Errno::ECONNABORTED);
-                    return;
-                };
-                self.drop_charge(peer_idx, sar.data.charge());
-                sar.data.take(receive);
-                self.keep_or_complete(sinks, peer_idx, sar);
+            UnexpBody::Sar(number) => self.deliver_sar(receive, peer_idx, *number),
+            UnexpBody::PeerMsg(_) => {
+                let (state, sinks) = self.split();
+                state.give_up_receive(sinks, receive, Errno::ECONNABORTED);
             }
-            UnexpBody::PeerMsg(_) => self.give_up_receive(sinks, receive, Errno::ECONNABORTED),
         }
         if unexp.message.ack.is_some() {
-            self.progress_peer(sinks, peer_idx);
+            let (state, sinks) = self.split();
+            state.progress_peer(sinks, peer_idx);
         }
     }
+}
 
+impl EpState {
     /// Completes a receive with a message, of which `len` bytes have been copied.
     pub(super) fn end_receive(
         &mut self,

@@ -9,8 +9,8 @@
 //! Readers and the handler poll the first ring (see [`progress`](super::progress)). Any other ring is armed until it
 //! has a completion. Its handler, in interrupt context, then puts it in the list of ready rings, which readers and the
 //! handler of the first ring poll, too. A ring leaves the list before it is polled, and the poll that finds it empty
-//! arms it. Both happen under `EpCore::inner`, so a ring that the connection manager has taken off the list is not
-//! polled any more.
+//! arms it. Both happen in a [turn](super::turn), so a ring that the connection manager has taken off the list while
+//! there was none is not polled any more.
 
 use super::{
     cm::ConnMgr,
@@ -398,10 +398,10 @@ impl EpCore {
         };
         // The handler, which adds the ring to the list of ready rings, is not called any more.
         ring.queue.stop_handler();
-        let mut inner = self.inner.lock();
+        let mut held = self.quiesced();
         self.ready_rings.remove(&ring);
-        let ring_rx = inner.rx_pool.set_ring(index, None);
-        drop(inner);
+        let ring_rx = held.rx_pool.set_ring(index, None);
+        drop(held);
         drop(ring_rx);
         ring.close(&mut |context| {
             let mut inner = self.inner.lock();

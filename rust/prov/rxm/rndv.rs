@@ -30,6 +30,7 @@ use super::{
         Receive,
         RndvRead, //
     },
+    turn::Held,
     tx_op::{
         RndvReply,
         RndvState, //
@@ -283,39 +284,45 @@ impl EpState {
         }
         self.requeue_front(sinks, packet);
     }
+}
 
+impl Held<'_> {
     /// Handles a rendezvous request.
-    pub(super) fn receive_rndv_req(
-        &mut self,
-        sinks: &CompSinks,
-        msg: &RxMsg,
-        id: u64,
-        ranges: Ranges,
-    ) -> RxResult {
+    pub(super) fn receive_rndv_req(&mut self, msg: &RxMsg, id: u64, ranges: Ranges) -> RxResult {
         if ranges.total().is_none_or(|total| total < msg.message.len) {
             return Err(ProtoError(
                 "a rendezvous request with less memory than the message",
             ));
         }
-        match self.match_rx(sinks, &msg.key, &msg.message) {
-            Ok(receive) => {
-                self.start_read(sinks, receive, msg.rndv_read(id, ranges));
-                Ok(RxOutcome::Done)
-            }
-            Err(missing) => {
+        let (state, sinks) = self.split();
+        let mut found = state.match_rx(sinks, &msg.key, &msg.message);
+        let mut unexp = Err(Errno::ENOMEM);
+        if found.is_err() {
+            unexp = self.unlocked(|| {
                 let rndv_req = RndvReq {
                     conn_gen: msg.conn_gen,
                     id,
                     ranges,
                 };
-                let rndv_req = KBox::new(rndv_req, GFP_NOWAIT).map_err(Errno::from);
-                let unexp = rndv_req
-                    .and_then(|req| ListBox::new_atomic(msg.unexp_msg(UnexpBody::Rndv(req))));
-                Ok(self.queue_bounded(sinks, msg, unexp, missing))
+                let body = UnexpBody::Rndv(KBox::new(rndv_req, GFP_NOWAIT)?);
+                ListBox::new_atomic(msg.unexp_msg(body))
+            });
+            // A receive may have been posted meanwhile.
+            let (state, sinks) = self.split();
+            found = state.match_rx(sinks, &msg.key, &msg.message);
+        }
+        match found {
+            Ok(receive) => {
+                let (state, sinks) = self.split();
+                state.start_read(sinks, receive, msg.rndv_read(id, ranges));
+                Ok(RxOutcome::Done)
             }
+            Err(missing) => Ok(self.queue_bounded(msg, unexp, missing)),
         }
     }
+}
 
+impl EpState {
     /// Handles the request of a peer to read or write the memory of a tagged receive, which has to be posted.
     ///
     /// # Errors

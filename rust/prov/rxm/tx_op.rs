@@ -11,7 +11,6 @@ use super::{
     pkt_buf::remote,
     wire::{
         Message,
-        ProtoError,
         Range,
         Ranges,
         SegPos,
@@ -85,25 +84,6 @@ pub(super) struct AtomicTx {
     pub(super) result: DstBuf,
     /// Result of a response that arrived before the completion of the request.
     pub(super) early_result: Option<Result>,
-}
-
-impl AtomicTx {
-    /// Takes the response: copies the old values if the operation succeeded, and returns its result.
-    ///
-    /// # Errors
-    ///
-    /// The length of the values differs from the request.
-    pub(super) fn take(&self, status: i32, old: &[u8]) -> core::result::Result<Result, ProtoError> {
-        if status != 0 {
-            let errno = status.checked_neg().and_then(Errno::new);
-            return Ok(Err(errno.unwrap_or(Errno::EOTHER)));
-        }
-        if old.len() != self.result.len() {
-            return Err(ProtoError("atomic response with a wrong number of values"));
-        }
-        self.result.copy_from_slice(0, old);
-        Ok(Ok(()))
-    }
 }
 
 /// Local memory of an RDMA operation.

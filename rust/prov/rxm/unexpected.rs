@@ -4,7 +4,6 @@
 //! or by the lock of a shared receive context.
 
 use super::{
-    completion::CompSinks,
     dispatch::{
         RxMsg,
         RxOutcome, //
@@ -17,6 +16,7 @@ use super::{
     },
     multi_recv::deliver::Missing,
     rx_entry::RxTarget,
+    turn::Held,
     wire::{
         Message,
         Ranges, //
@@ -178,11 +178,12 @@ impl EpState {
             peer.unexp_bytes -= charge;
         }
     }
+}
 
-    /// Queues a message until what it is missing is available, if the limits permit.
+impl Held<'_> {
+    /// Queues a message until what it is missing is available, if the limits permit. The caller has the turn.
     pub(super) fn queue_bounded(
         &mut self,
-        sinks: &CompSinks,
         msg: &RxMsg,
         unexp: Result<ListBox<UnexpMsg>>,
         missing: Missing,
@@ -190,7 +191,7 @@ impl EpState {
         match unexp {
             Ok(unexp) if self.within_limits(msg, unexp.charge()) => {
                 self.add_charge(msg.peer_idx, unexp.charge());
-                self.queue_missing(sinks, unexp, missing);
+                self.queue_missing(unexp, missing);
                 RxOutcome::Done
             }
             // The message is lost with its connection.
@@ -198,7 +199,9 @@ impl EpState {
             _ => RxOutcome::Deferred,
         }
     }
+}
 
+impl EpState {
     /// Drops the queued rendezvous requests of a connection, and the segmented messages of its peer that are not in
     /// the reassembly table any more. Examines the messages of the peer, not those of others.
     pub(super) fn drop_incomplete_unexp(&mut self, peer_idx: u32, conn_gen: usize) {

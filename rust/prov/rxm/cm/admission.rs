@@ -237,7 +237,7 @@ impl EpCore {
         {
             return;
         }
-        let Some(left) = self.inner.lock().remove_peer(peer_idxs) else {
+        let Some(left) = self.quiesced().remove_peer(peer_idxs) else {
             return;
         };
         drop(left);

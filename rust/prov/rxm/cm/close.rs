@@ -21,12 +21,12 @@ impl EpCore {
                 cm_ring.ring.queue.stop_handler();
             }
         }
-        // The references are dropped here, not by a reader. Under the lock no reader is between taking a ring from the
+        // The references are dropped here, not by a reader. Without a turn no reader is between taking a ring from the
         // list and putting it back.
         loop {
-            let inner = self.inner.lock();
+            let held = self.quiesced();
             let ring = self.ready_rings.pop();
-            drop(inner);
+            drop(held);
             if ring.is_none() {
                 return;
             }
@@ -41,21 +41,24 @@ impl EpCore {
         };
         // Messages that have arrived are kept.
         self.drain_ring(&ring);
-        let mut closed = self.with_state(|state, sinks| state.close(sinks, peer_idx));
+        let mut closed = self.quiesced().close(peer_idx);
         // Borrowed: a connection is large for the stack.
         let Some(conn) = &closed else {
             return;
         };
         conn.lower.ep.close(&mut |context| {
-            self.with_state(|state, sinks| {
-                state.complete_one(sinks, context, None, Err(Errno::ECANCELED));
-            });
+            self.hold()
+                .complete_one(context, None, Err(Errno::ECANCELED));
         });
         if conn.lower.route == Route::Local {
             // Completions that arrived meanwhile belong to the old connection.
             self.drain_ring(&ring);
         }
-        self.with_state(|state, sinks| state.closed(sinks, peer_idx, conn.conn_gen));
+        // A batch that was polled before has been dispatched.
+        let mut held = self.quiesced();
+        let (state, sinks) = held.split();
+        state.closed(sinks, peer_idx, conn.conn_gen);
+        drop(held);
         self.limits.remove_conn();
         if conn.lower.route == Route::Device {
             cm.count_ring_conn(ring.index, -1);
@@ -79,7 +82,7 @@ impl EpCore {
             }
         }
         for peer_idx in 0..cm.peers.len() as u32 {
-            let conn = self.with_state(|state, sinks| state.close(sinks, peer_idx));
+            let conn = self.quiesced().close(peer_idx);
             let Some(conn) = conn else {
                 continue;
             };
@@ -102,7 +105,7 @@ impl EpCore {
     /// Ends all operations, once no connection is left: their contexts are passed to `reclaim`.
     #[inline(never)]
     fn end_ops(&self, reclaim: &mut dyn FnMut(Context)) {
-        let mut to_free = self.inner.lock().end();
+        let mut to_free = self.quiesced().end();
         while self.inner.lock().end_matching(&mut to_free) {}
         while let Some(mut packet) = to_free.packets.pop() {
             // No peer can access the memory any more.

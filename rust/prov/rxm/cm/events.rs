@@ -85,9 +85,7 @@ impl EpCore {
                 if let Some(who) = cm_peer.fsm.on_established() {
                     cm.backoff.decrease();
                     let to = u64::from(who.index);
-                    self.with_state(|state, sinks| {
-                        state.establish(sinks, peer_idx, conn_gen, to, None);
-                    });
+                    self.quiesced().establish(peer_idx, conn_gen, to, None);
                 }
             }
             (Kind::Connection(FI_CONNECTED), _) => match AcceptData::from_bytes(event.data()) {
@@ -101,9 +99,8 @@ impl EpCore {
                     cm.backoff.decrease();
                     let to = u64::from(accept_data.conn_id.index);
                     let agreed = (flow, accept_data.extensions);
-                    self.with_state(|state, sinks| {
-                        state.establish(sinks, peer_idx, conn_gen, to, Some(agreed));
-                    });
+                    self.quiesced()
+                        .establish(peer_idx, conn_gen, to, Some(agreed));
                 }
                 _ => self.fail_conn(here, bound, cm, peer_idx, Errno::ECONNABORTED),
             },

@@ -7,6 +7,7 @@ use super::{
         completion::CompSinks,
         ep_state::EpState,
         pkt_buf::Packet,
+        turn::Held,
         wire::{
             Extensions,
             Flow,
@@ -55,11 +56,18 @@ impl EpState {
         }
     }
 
+    /// Ends the operations and the incomplete messages of a closed connection.
+    pub(in super::super) fn closed(&mut self, sinks: &CompSinks, peer_idx: u32, conn_gen: usize) {
+        self.fail_begun(sinks, peer_idx, Errno::ECONNABORTED);
+        self.drop_incomplete_rx(sinks, peer_idx, conn_gen);
+    }
+}
+
+impl Held<'_> {
     /// Marks a connection as established. `to` is the connection id that the peer assigned; `agreed` are the flow
-    /// control and the extensions, if they were not known before.
+    /// control and the extensions, if they were not known before. No thread has the turn.
     pub(in super::super) fn establish(
         &mut self,
-        sinks: &CompSinks,
         peer_idx: u32,
         conn_gen: usize,
         to: u64,
@@ -73,14 +81,15 @@ impl EpState {
                 conn.extensions = extensions;
             }
             // Packets that had to wait for the extensions can be parsed now.
-            let _ = self.retry_peer(sinks, peer_idx, true);
-            self.progress_peer(sinks, peer_idx);
+            let _ = self.with_turn(|held, _| held.retry_peer(peer_idx, true));
+            let (state, sinks) = self.split();
+            state.progress_peer(sinks, peer_idx);
         }
     }
 
-    /// Removes the connection of a peer. Complete messages that have arrived on it are kept.
-    pub(in super::super) fn close(&mut self, sinks: &CompSinks, peer_idx: u32) -> Option<Conn> {
-        let _ = self.retry_peer(sinks, peer_idx, false);
+    /// Removes the connection of a peer. Complete messages that have arrived on it are kept. No thread has the turn.
+    pub(in super::super) fn close(&mut self, peer_idx: u32) -> Option<Conn> {
+        let _ = self.with_turn(|held, _| held.retry_peer(peer_idx, false));
         let mut conn = self.peer(peer_idx)?.take_conn()?;
         self.release_conn_rx(&conn);
         conn.ctrl_bufs.append(&mut conn.responses);
@@ -89,13 +98,9 @@ impl EpState {
         }
         Some(conn)
     }
+}
 
-    /// Ends the operations and the incomplete messages of a closed connection.
-    pub(in super::super) fn closed(&mut self, sinks: &CompSinks, peer_idx: u32, conn_gen: usize) {
-        self.fail_begun(sinks, peer_idx, Errno::ECONNABORTED);
-        self.drop_incomplete_rx(sinks, peer_idx, conn_gen);
-    }
-
+impl EpState {
     /// Sends the peer a credit packet that returns no credits, unless another packet is in flight, which serves as
     /// well: if the peer is gone, the device reports the failure and ends the connection.
     pub(in super::super) fn probe(&mut self, peer_idx: u32) {

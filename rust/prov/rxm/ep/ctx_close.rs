@@ -96,26 +96,28 @@ impl EpCore {
         (kind, context): (EpKind, u8),
         drain: &mut CtxDrain,
     ) {
-        // No operation is held outside the lock while the connection manager is locked out.
+        // No operation is held outside the lock while the connection manager is locked out and no thread copies.
         let cm = self.cm.lock();
-        let mut inner = self.inner.lock();
-        inner.tx_pool.wake_waiters();
-        let sink = inner.sinks.detach(kind, context);
-        let (state, sinks) = inner.split();
+        let mut held = self.quiesced();
+        held.tx_pool.wake_waiters();
+        let sink = held.sinks.detach(kind, context);
+        let (state, sinks) = held.split();
         match kind {
             EpKind::Rx => state.drain_rx(sinks, context, drain),
             _ => state.drain_tx(sinks, context, drain),
         }
-        drop(inner);
+        drop(held);
         drop(cm);
         drop(sink);
         for rounds in 0.. {
             self.drain_lower();
             let is_late = rounds >= DRAIN_TIMEOUT;
-            let is_over = self.with_state(|state, _| match kind {
-                EpKind::Rx => state.is_rx_drained(context, is_late),
-                _ => state.is_tx_drained(context, is_late),
-            });
+            let mut held = self.quiesced();
+            let is_over = match kind {
+                EpKind::Rx => held.is_rx_drained(context, is_late),
+                _ => held.is_tx_drained(context, is_late),
+            };
+            drop(held);
             // Memory may have to be deregistered, or connections closed.
             bound.schedule_cm_work();
             if is_over {

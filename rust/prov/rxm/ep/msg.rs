@@ -4,15 +4,8 @@
 
 use super::{
     super::{
-        completion::{
-            CompSinks,
-            RecvReq, //
-        },
+        completion::RecvReq,
         ep_core::Bound,
-        ep_state::{
-            EpInner,
-            EpState, //
-        },
         flags::{
             check_flags,
             COMPLETION_LEVELS,
@@ -30,6 +23,7 @@ use super::{
         matcher::MatchSpec,
         pkt_buf::Packet,
         rx_entry::Receive,
+        turn::Held,
         tx_op::TxComp,
         wire::{
             self,
@@ -49,10 +43,7 @@ use crate::{
         prelude::*,
         provider::Message, //
     },
-    util::{
-        lock::FastLockIrqGuard,
-        owned_list::ListBox, //
-    }, //
+    util::owned_list::ListBox, //
 };
 
 /// Flags that a send accepts.
@@ -180,33 +171,38 @@ impl Endpoint {
                 .record_eagain();
             return Err(Errno::EAGAIN);
         }
-        let mut inner = self.core.inner.lock();
-        let peer_idx = inner.peer_idx_by_addr(to, &bound.peer_av);
+        let mut held = self.core.hold();
+        let peer_idx = held.peer_idx_by_addr(to, &bound.peer_av);
         if let (Some(peer_idx), Some(local_msg)) = (peer_idx, what.local_msg()) {
-            if let Some(local_path) = inner.local_path(peer_idx, &local_msg.message) {
-                drop(inner);
+            if let Some(local_path) = held.local_path(peer_idx, &local_msg.message) {
+                drop(held);
                 match self.try_local(bound, &local_path, local_msg, &comp) {
                     None => return Ok(()),
-                    Some(again) => inner = again,
+                    Some(again) => held = again,
                 }
             }
         }
-        let (state, sinks) = inner.split();
+        let (state, sinks) = held.split();
         let sent = sinks.tx_stats.ctx(comp.tx_ctx);
         let sink = sinks.tx.ctx(comp.tx_ctx).as_ref();
         let packet = sink.and_then(|sink| state.packet(to, peer_idx, &sink.tx_waiter));
         let Some(mut packet) = packet else {
             sent.record_eagain();
-            drop(inner);
+            drop(held);
             bound_cq.queue.release();
             return Err(Errno::EAGAIN);
         };
         sent.record_start(comp.flags, len);
         packet.begin(comp);
-        what.fill(&mut packet);
+        // Peers are not removed while a thread copies. A peer without an index could get one.
+        match peer_idx.is_some_and(|peer_idx| state.peer(peer_idx).is_some()) {
+            true => held.copy(len, || what.fill(&mut packet)),
+            false => what.fill(&mut packet),
+        }
+        let (state, sinks) = held.split();
         state.send(sinks, to, peer_idx, packet);
         let needs_cm_work = state.needs_cm_work();
-        drop(inner);
+        drop(held);
         if needs_cm_work {
             bound.schedule_cm_work();
         }
@@ -222,20 +218,20 @@ impl Endpoint {
         local_path: &LocalPath,
         local_msg: &LocalMsg,
         comp: &TxComp,
-    ) -> Option<FastLockIrqGuard<'_, EpInner>> {
+    ) -> Option<Held<'_>> {
         let is_taken = local_path.deliver(local_msg);
-        let mut inner = self.core.inner.lock();
-        let (state, sinks) = inner.split();
+        let mut held = self.core.hold();
+        let (state, sinks) = held.split();
         if is_taken {
             let sent = sinks.tx_stats.ctx(comp.tx_ctx);
             sent.record_start(comp.flags, local_msg.message.len as usize);
         }
         state.release_local_path(sinks, local_path, is_taken.then_some(comp));
         if !is_taken {
-            return Some(inner);
+            return Some(held);
         }
         let needs_cm_work = state.needs_cm_work();
-        drop(inner);
+        drop(held);
         if needs_cm_work {
             bound.schedule_cm_work();
         }
@@ -268,15 +264,15 @@ impl Endpoint {
             FI_CLAIM => {
                 // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
                 let into = unsafe { self.dst_buf(message) }?;
-                self.with_room((bound_cq, bound), |state, sinks| {
-                    state.receive_claimed(sinks, at, into, &req)?;
-                    sinks.rx_stats.ctx(at).record_post();
+                self.with_room((bound_cq, bound), |held| {
+                    held.receive_claimed(at, into, &req)?;
+                    held.sinks.rx_stats.ctx(at).record_post();
                     Ok(())
                 })
             }
-            DISCARD_CLAIMED => self.with_room((bound_cq, bound), |state, sinks| {
-                state.discard_claimed(sinks, at, &req)
-            }),
+            DISCARD_CLAIMED => {
+                self.with_room((bound_cq, bound), |held| held.discard_claimed(at, &req))
+            }
             flags => {
                 let peek_op = match flags ^ FI_PEEK {
                     0 => PeekOp::Peek,
@@ -285,8 +281,8 @@ impl Endpoint {
                     _ => return Err(Errno::EBADFLAGS),
                 };
                 let spec = self.spec(bound, message)?;
-                while self.with_room((bound_cq, bound), |state, sinks| {
-                    state.peek(sinks, at, (&spec, peek_op), &req)
+                while self.with_room((bound_cq, bound), |held| {
+                    held.peek(at, (&spec, peek_op), &req)
                 })? {
                     bound_cq.queue.release();
                 }
@@ -326,10 +322,10 @@ impl Endpoint {
         (into, spec): (DstBuf, MatchSpec),
         req: &RecvReq,
     ) -> Result {
-        let again = self.with_room((bound_cq, bound), |state, sinks| {
-            let mut receive = state.receive(at, into, req).ok_or(Errno::EAGAIN)?;
+        let again = self.with_room((bound_cq, bound), |held| {
+            let mut receive = held.receive(at, into, req).ok_or(Errno::EAGAIN)?;
             receive.spec = spec;
-            state.post(sinks, receive)
+            held.post(receive)
         })?;
         match again {
             None => Ok(()),
@@ -347,9 +343,8 @@ impl Endpoint {
     ) -> Result {
         let mut again = Some(receive);
         while let Some(receive) = again {
-            let post = |state: &mut EpState, sinks: &CompSinks| state.post(sinks, receive);
             again = self
-                .act((bound_cq, bound), post)
+                .act((bound_cq, bound), |held| held.post(receive))
                 .inspect_err(|_| bound_cq.queue.release())?;
         }
         Ok(())
@@ -372,17 +367,17 @@ impl Endpoint {
         let into = unsafe { self.dst_buf(message) }?;
         let spec = self.spec(bound, message)?;
         let min_multi_recv = self.min_multi_recv.get();
-        let mut again = self.act((bound_cq, bound), |state, _| {
-            let receive = state.receive(self.context, into, req);
+        let mut again = self.act((bound_cq, bound), |held| {
+            let receive = held.receive(self.context, into, req);
             let mut receive = receive.ok_or(Errno::EAGAIN)?;
             receive.spec = spec;
-            let rx_ctx = state.rx_ctxs.ctx_mut(self.context);
+            let rx_ctx = held.rx_ctxs.ctx_mut(self.context);
             rx_ctx.open_multi(&mut receive, segment.addr(), min_multi_recv);
             Ok(rx_ctx.post_multi(receive))
         })?;
         while let Some(receive) = again {
-            again = self.act((bound_cq, bound), |state, _| {
-                Ok(state.rx_ctxs.ctx_mut(self.context).post_multi(receive))
+            again = self.act((bound_cq, bound), |held| {
+                Ok(held.rx_ctxs.ctx_mut(self.context).post_multi(receive))
             })?;
         }
         self.core.deliver(bound);
@@ -451,7 +446,7 @@ impl Endpoint {
     fn with_room<T>(
         &self,
         (bound_cq, bound): (&BoundCq, &Bound),
-        act: impl FnOnce(&mut EpState, &CompSinks) -> Result<T>,
+        act: impl FnOnce(&mut Held<'_>) -> Result<T>,
     ) -> Result<T> {
         if !bound_cq.queue.reserve() {
             self.core
@@ -472,17 +467,16 @@ impl Endpoint {
     fn act<T>(
         &self,
         (bound_cq, bound): (&BoundCq, &Bound),
-        act: impl FnOnce(&mut EpState, &CompSinks) -> Result<T>,
+        act: impl FnOnce(&mut Held<'_>) -> Result<T>,
     ) -> Result<T> {
-        let mut inner = self.core.inner.lock();
-        let (state, sinks) = inner.split();
-        let done = act(state, sinks);
+        let mut held = self.core.hold();
+        let done = act(&mut held);
         if let Err(Errno::EAGAIN) = done {
-            sinks.rx_stats.ctx(self.context).record_eagain();
+            held.sinks.rx_stats.ctx(self.context).record_eagain();
             bound_cq.queue.set_slot_waiter();
         }
-        let needs_cm_work = state.needs_cm_work();
-        drop(inner);
+        let needs_cm_work = held.needs_cm_work();
+        drop(held);
         if needs_cm_work {
             bound.schedule_cm_work();
         }

@@ -3,16 +3,13 @@
 //! Peek, claim and discard of unexpected messages (FI_PEEK, FI_CLAIM, FI_DISCARD). Guarded by `EpCore::inner`.
 
 use super::super::{
-    completion::{
-        CompSinks,
-        RecvReq, //
-    },
-    ep_state::EpState,
+    completion::RecvReq,
     iov::DstBuf,
     matcher::{
         MatchSpec,
         Search, //
     },
+    turn::Held,
     unexpected::UnexpMsg, //
 };
 use crate::{
@@ -31,7 +28,7 @@ pub(in super::super) enum PeekOp {
     Discard,
 }
 
-impl EpState {
+impl Held<'_> {
     /// Finds the message that a receive with this `spec` would take, reports it, and applies `peek_op`. Returns true
     /// if the search is not complete: the caller calls again, and releases the lock before.
     ///
@@ -40,12 +37,12 @@ impl EpState {
     /// -FI_EAGAIN if no receive entry is free to discard it with.
     pub(in super::super) fn peek(
         &mut self,
-        sinks: &CompSinks,
         at: u8,
         (spec, peek_op): (&MatchSpec, PeekOp),
         req: &RecvReq,
     ) -> Result<bool> {
-        let rx_ctx = self.rx_ctxs.ctx_mut(at);
+        let (state, sinks) = self.split();
+        let rx_ctx = state.rx_ctxs.ctx_mut(at);
         let see = |unexp: &UnexpMsg| (unexp.key, unexp.message);
         let (key, message) = match rx_ctx.matcher.peek(spec, see) {
             Search::Found(seen) => seen,
@@ -67,7 +64,7 @@ impl EpState {
                 unexp.claim = Some(req.context);
                 rx_ctx.matcher.keep_claimed(unexp);
             } else {
-                self.discard(sinks, &unexp);
+                self.discard(&unexp);
             }
         }
         Ok(false)
@@ -91,7 +88,6 @@ impl EpState {
     /// As of [`Self::discard_claimed`].
     pub(in super::super) fn receive_claimed(
         &mut self,
-        sinks: &CompSinks,
         at: u8,
         into: DstBuf,
         req: &RecvReq,
@@ -100,8 +96,8 @@ impl EpState {
         match self.claimed(at, req) {
             Ok(unexp) => {
                 receive.spec.tag = unexp.key.tag.map(|tag| (tag, 0));
-                self.deliver_unexp(sinks, receive, &unexp);
-                self.retry_deferred(sinks);
+                self.deliver_unexp(receive, &unexp);
+                self.retry_deferred();
                 Ok(())
             }
             Err(errno) => {
@@ -116,28 +112,24 @@ impl EpState {
     /// # Errors
     ///
     /// -FI_EINVAL if there is none, -FI_EAGAIN if no receive entry is free.
-    pub(in super::super) fn discard_claimed(
-        &mut self,
-        sinks: &CompSinks,
-        at: u8,
-        req: &RecvReq,
-    ) -> Result {
+    pub(in super::super) fn discard_claimed(&mut self, at: u8, req: &RecvReq) -> Result {
         if self.rx_ctxs.ctx(at).receives_left() == 0 {
             return Err(Errno::EAGAIN);
         }
         let unexp = self.claimed(at, req)?;
-        sinks.complete_peek(at, req, &unexp.key, &unexp.message, 0);
-        self.discard(sinks, &unexp);
+        self.sinks
+            .complete_peek(at, req, &unexp.key, &unexp.message, 0);
+        self.discard(&unexp);
         Ok(())
     }
 
     /// Receives a message into no memory: its sender sees an ordinary completion.
-    fn discard(&mut self, sinks: &CompSinks, unexp: &UnexpMsg) {
+    fn discard(&mut self, unexp: &UnexpMsg) {
         let rx_ctx = self.rx_ctxs.ctx_mut(unexp.key.context);
         if let Some(mut receive) = rx_ctx.get_free() {
             receive.is_reported = true;
-            self.deliver_unexp(sinks, receive, unexp);
-            self.retry_deferred(sinks);
+            self.deliver_unexp(receive, unexp);
+            self.retry_deferred();
         }
     }
 }

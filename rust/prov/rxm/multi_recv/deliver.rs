@@ -24,6 +24,7 @@ use super::{
             RxKind,
             RxTarget, //
         },
+        turn::Held,
         unexpected::UnexpMsg,
         wire::Message, //
     },
@@ -79,16 +80,32 @@ impl EpState {
             .ok_or(Missing::Receive)
     }
 
-    /// Queues a message until the missing resource is available.
-    pub(in super::super) fn queue_missing(
+    /// Cancels a multi-receive buffer; the cancellation is reported when all slots are complete. The caller has
+    /// reserved an entry for it.
+    pub(in super::super) fn cancel_multi(
         &mut self,
         sinks: &CompSinks,
+        mut receive: ListBox<Receive>,
+    ) {
+        receive.kind = RxKind::Multi { is_cancelled: true };
+        let rx_ctx = self.rx_ctxs.ctx_mut(receive.rx_ctx);
+        if let Some(receive) = rx_ctx.buffers.close(receive) {
+            self.give_up_receive(sinks, receive, Errno::ECANCELED);
+        }
+    }
+}
+
+impl Held<'_> {
+    /// Queues a message until the missing resource is available. The caller has the turn.
+    pub(in super::super) fn queue_missing(
+        &mut self,
         mut unexp: ListBox<UnexpMsg>,
         missing: Missing,
     ) {
-        let has_deferred_rx = self.has_deferred_rx();
+        let (state, sinks) = self.split();
+        let has_deferred_rx = state.has_deferred_rx();
         let at = unexp.key.context;
-        let rx_ctx = self.rx_ctxs.ctx_mut(at);
+        let rx_ctx = state.rx_ctxs.ctx_mut(at);
         if let Missing::CqSlot(buffer) = missing {
             unexp.target = rx_ctx
                 .take_slot(buffer, &unexp.key, unexp.message.len)
@@ -97,21 +114,24 @@ impl EpState {
         if unexp.target.is_some() {
             rx_ctx.assigned.push(unexp);
         } else if let Some((srx_recv, unexp)) = rx_ctx.queue(sinks, unexp, has_deferred_rx) {
-            self.srx_matched(sinks, srx_recv, unexp);
+            rx_ctx.assign(RxTarget::Shared(srx_recv), unexp);
+            let _ = self.deliver_ctx(at);
         }
-        self.needs_srx_retry |= self.rx_ctxs.ctx(at).needs_srx_retry();
+        let needs_srx_retry = self.rx_ctxs.ctx(at).needs_srx_retry();
+        self.needs_srx_retry |= needs_srx_retry;
     }
 
     /// Delivers messages that have memory, as far as completion queue entries are free. Returns true if there are
-    /// more.
-    pub(in super::super) fn deliver(&mut self, sinks: &CompSinks) -> bool {
+    /// more. The caller has the turn.
+    pub(in super::super) fn deliver(&mut self) -> bool {
         let mut rx_ctxs = 0..self.rx_ctxs.len() as u8;
-        rx_ctxs.any(|at| self.deliver_ctx(sinks, at))
+        rx_ctxs.any(|at| self.deliver_ctx(at))
     }
 
-    pub(in super::super) fn deliver_ctx(&mut self, sinks: &CompSinks, at: u8) -> bool {
+    pub(in super::super) fn deliver_ctx(&mut self, at: u8) -> bool {
         for _ in 0..BATCH {
-            let rx_ctx = self.rx_ctxs.ctx_mut(at);
+            let (state, sinks) = self.split();
+            let rx_ctx = state.rx_ctxs.ctx_mut(at);
             if rx_ctx.assigned.is_empty() {
                 return false;
             }
@@ -128,28 +148,20 @@ impl EpState {
                 sinks.release_rx(entry.rx_ctx);
             }
             if let Some(receive) = rx_ctx.assign_internal(sinks, entry, target) {
-                self.deliver_unexp(sinks, receive, &unexp);
+                self.deliver_unexp(receive, &unexp);
             }
         }
         !self.rx_ctxs.ctx(at).assigned.is_empty()
     }
-
-    /// Cancels a multi-receive buffer; the cancellation is reported when all slots are complete. The caller has
-    /// reserved an entry for it.
-    pub(in super::super) fn cancel_multi(
-        &mut self,
-        sinks: &CompSinks,
-        mut receive: ListBox<Receive>,
-    ) {
-        receive.kind = RxKind::Multi { is_cancelled: true };
-        let rx_ctx = self.rx_ctxs.ctx_mut(receive.rx_ctx);
-        if let Some(receive) = rx_ctx.buffers.close(receive) {
-            self.give_up_receive(sinks, receive, Errno::ECANCELED);
-        }
-    }
 }
 
 impl RxCtx {
+    /// Queues a message that has memory until it is delivered.
+    pub(in super::super) fn assign(&mut self, target: RxTarget, mut unexp: ListBox<UnexpMsg>) {
+        unexp.target = Some(target);
+        self.assigned.push(unexp);
+    }
+
     /// Takes an internal entry and reserves a completion queue entry.
     pub(in super::super) fn get_internal(&mut self, sinks: &CompSinks) -> Option<ListBox<Receive>> {
         let entry = self.internal.pop()?;
@@ -215,7 +227,7 @@ impl RxCtx {
     }
 
     /// Posts a multi-receive buffer. Unexpected messages get slots at once, and the caller
-    /// [delivers](EpState::deliver) them. Returns the receive if there may be more messages: the caller posts it
+    /// [delivers](Held::deliver) them. Returns the receive if there may be more messages: the caller posts it
     /// again, and releases the lock before.
     pub(in super::super) fn post_multi(
         &mut self,

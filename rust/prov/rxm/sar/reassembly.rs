@@ -15,6 +15,7 @@ use super::{
         iov::Payload,
         matcher::MsgKey,
         rx_entry::Receive,
+        turn::Held,
         unexpected::{
             UnexpBody,
             UNEXP_OVERHEAD, //
@@ -52,6 +53,8 @@ pub(in super::super) struct SarMsg {
     chunks: BoxList<KVec<u8>>,
     /// True if all bytes have arrived.
     pub(in super::super) is_complete: bool,
+    /// True while the chunks are copied into a receive that has been posted.
+    is_busy: bool,
 }
 
 /// Entry of a segmented message in the reassembly table.
@@ -68,56 +71,43 @@ impl SarMsg {
             len: 0,
             chunks: BoxList::new(),
             is_complete: false,
+            is_busy: false,
         }
     }
 
-    /// Adds the bytes of the next segment. Any context.
-    ///
-    /// # Errors
-    ///
-    /// -FI_ENOMEM if the message has no receive and the bytes cannot be copied; nothing has changed.
-    pub(in super::super) fn add(&mut self, bytes: &[u8]) -> Result {
-        match &self.receive {
-            Some(receive) => {
-                receive.into.copy_from_slice(self.len, bytes);
-            }
-            None => self.chunks.push(ListBox::new_atomic(bytes.to_kvec()?)?),
-        }
-        self.len += bytes.len();
-        Ok(())
+    /// Adds the next segment to a message without a receive.
+    fn add_chunk(&mut self, chunk: ListBox<KVec<u8>>) {
+        self.len += chunk.len();
+        self.chunks.push(chunk);
     }
 
     /// Returns the memory of the chunks in bytes.
     pub(in super::super) fn charge(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.len()).sum()
     }
-
-    /// Assigns a receive and copies the chunks into it.
-    pub(in super::super) fn take(&mut self, receive: ListBox<Receive>) {
-        let mut at = 0;
-        for chunk in mem::take(&mut self.chunks).iter() {
-            receive.into.copy_from_slice(at, chunk);
-            at += chunk.len();
-        }
-        self.receive = Some(receive);
-    }
 }
 
-impl EpState {
+/// Copies a segment into memory. Any context.
+///
+/// # Errors
+///
+/// -FI_ENOMEM.
+fn new_chunk(bytes: &[u8]) -> Result<ListBox<KVec<u8>>> {
+    ListBox::new_atomic(bytes.to_kvec()?)
+}
+
+impl Held<'_> {
     /// Handles the first segment of a message.
     pub(in super::super) fn first_segment(
         &mut self,
-        sinks: &CompSinks,
         msg: &RxMsg,
         segment: &Segment,
         payload: &[u8],
     ) -> RxResult {
-        let number = self.sar_count + 1;
         let Some(peer) = self.peer(msg.peer_idx) else {
             return Ok(RxOutcome::Done);
         };
-        let conn = peer.conn.as_mut();
-        let Some(conn) = conn.filter(|conn| conn.conn_gen == msg.conn_gen) else {
+        let Some(conn) = peer.conn.as_ref().filter(|_| peer.has(msg.conn_gen)) else {
             // The rest will not arrive.
             return Ok(RxOutcome::Done);
         };
@@ -128,48 +118,66 @@ impl EpState {
                 false => Err(ProtoError("too many messages in reassembly")),
             };
         }
+        let number = self.sar_count + 1;
         let sar_msg = SarMsg::new(number, msg.conn_gen, msg.key);
-        let Ok(mut sar) = ListBox::new_atomic(SarRx::new(segment, sar_msg)) else {
+        let Ok(mut sar) = self.unlocked(|| ListBox::new_atomic(SarRx::new(segment, sar_msg)))
+        else {
             return Ok(RxOutcome::Deferred);
         };
-        conn.sar_left -= 1;
-        self.sar_count = number;
-        let queued = match self.match_rx(sinks, &msg.key, &msg.message) {
-            Ok(receive) => {
-                sar.data.take(receive);
-                // Cannot fail: with a receive nothing is allocated.
-                let _ = sar.data.add(payload);
-                None
+        let (state, sinks) = self.split();
+        let mut found = state.match_rx(sinks, &msg.key, &msg.message);
+        let mut queued = None;
+        if found.is_err() {
+            if !self.within_limits(msg, UNEXP_OVERHEAD + payload.len()) {
+                return Ok(RxOutcome::Deferred);
             }
-            Err(missing) => {
-                let unexp = ListBox::new_atomic(msg.unexp_msg(UnexpBody::Sar(number)));
-                let added = match self.within_limits(msg, UNEXP_OVERHEAD + payload.len()) {
-                    true => sar.data.add(payload),
-                    false => Err(Errno::ENOMEM),
-                };
-                let Ok(unexp) = added.and(unexp) else {
-                    self.free_sar_msg(msg.peer_idx, sar);
-                    return Ok(RxOutcome::Deferred);
-                };
-                self.add_charge(msg.peer_idx, unexp.charge() + payload.len());
-                Some((unexp, missing))
-            }
-        };
-        sar.advance();
-        if let Some(peer) = self.peer(msg.peer_idx) {
-            peer.sar_rx.keep(sar);
+            let copied = self.unlocked(|| {
+                let unexp = ListBox::new_atomic(msg.unexp_msg(UnexpBody::Sar(number)))?;
+                Ok::<_, Errno>((unexp, new_chunk(payload)?))
+            });
+            // A receive may have been posted meanwhile.
+            let (state, sinks) = self.split();
+            found = state.match_rx(sinks, &msg.key, &msg.message);
+            queued = copied.ok();
         }
-        // Queued last, because a match looks the message up in the table.
-        if let Some((unexp, missing)) = queued {
-            self.queue_missing(sinks, unexp, missing);
+        match (found, queued) {
+            (Ok(receive), _) => {
+                sar.data.len = self.copy(payload.len(), || {
+                    receive.into.copy_from_slice(0, payload);
+                    payload.len()
+                });
+                sar.data.receive = Some(receive);
+                self.begin_sar(msg.peer_idx, sar);
+            }
+            (Err(missing), Some((unexp, chunk))) => {
+                self.add_charge(msg.peer_idx, unexp.charge() + payload.len());
+                sar.data.add_chunk(chunk);
+                self.begin_sar(msg.peer_idx, sar);
+                // Queued last, because a match looks the message up in the table.
+                self.queue_missing(unexp, missing);
+            }
+            (Err(_), None) => return Ok(RxOutcome::Deferred),
         }
         Ok(RxOutcome::Done)
+    }
+
+    /// Puts a message whose first segment has been taken into the table.
+    fn begin_sar(&mut self, peer_idx: u32, mut sar: ListBox<SarRxMsg>) {
+        self.sar_count = sar.data.number;
+        sar.advance();
+        let Some(peer) = self.peer(peer_idx) else {
+            return;
+        };
+        let conn = peer.conn.as_mut();
+        if let Some(conn) = conn.filter(|conn| conn.conn_gen == sar.data.conn_gen) {
+            conn.sar_left -= 1;
+        }
+        peer.sar_rx.keep(sar);
     }
 
     /// Handles a later segment.
     pub(in super::super) fn next_segment(
         &mut self,
-        sinks: &CompSinks,
         msg: &RxMsg,
         segment: &Segment,
         payload: &[u8],
@@ -185,27 +193,95 @@ impl EpState {
             return Ok(RxOutcome::Deferred);
         }
         let mut sar = peer.sar_rx.take(segment)?;
-        let is_taken = sar.data.receive.is_some();
-        let within_limits = is_taken || self.within_limits(msg, payload.len());
-        let added = match within_limits {
-            true => sar.data.add(payload),
-            false => Err(Errno::ENOMEM),
-        };
-        match added {
-            Ok(()) => {
-                sar.advance();
-                sar.data.is_complete = segment.pos == SegPos::Last;
-                if !is_taken {
-                    self.add_charge(msg.peer_idx, payload.len());
-                }
+        if sar.data.receive.is_none() && !sar.data.is_busy {
+            // The message stays in the table, where a receive that is posted meanwhile finds it.
+            peer.sar_rx.keep(sar);
+            let chunk = match self.within_limits(msg, payload.len()) {
+                true => self.unlocked(|| new_chunk(payload)),
+                false => Err(Errno::ENOMEM),
+            };
+            let Some(peer) = self.peer(msg.peer_idx) else {
+                return Ok(RxOutcome::Done);
+            };
+            sar = peer.sar_rx.take(segment)?;
+            if let (Ok(chunk), None, false) = (chunk, &sar.data.receive, sar.data.is_busy) {
+                self.add_charge(msg.peer_idx, chunk.len());
+                sar.data.add_chunk(chunk);
+                return Ok(self.end_segment(msg.peer_idx, sar, segment.pos));
             }
-            Err(_) => sar.defer_next(),
         }
-        self.keep_or_complete(sinks, msg.peer_idx, sar);
-        Ok(match added {
-            Ok(()) => RxOutcome::Done,
-            Err(_) => RxOutcome::Deferred,
-        })
+        let Some(receive) = &sar.data.receive else {
+            // There is no memory, or the segments before are being copied.
+            sar.defer_next();
+            self.keep_sar(msg.peer_idx, sar);
+            return Ok(RxOutcome::Deferred);
+        };
+        let at = sar.data.len;
+        self.copy(payload.len(), || {
+            receive.into.copy_from_slice(at, payload);
+        });
+        sar.data.len += payload.len();
+        Ok(self.end_segment(msg.peer_idx, sar, segment.pos))
+    }
+
+    /// Counts a later segment that has been taken.
+    fn end_segment(&mut self, peer_idx: u32, mut sar: ListBox<SarRxMsg>, pos: SegPos) -> RxOutcome {
+        sar.advance();
+        sar.data.is_complete = pos == SegPos::Last;
+        let (state, sinks) = self.split();
+        state.keep_or_complete(sinks, peer_idx, sar);
+        RxOutcome::Done
+    }
+
+    /// Delivers the segments of a message that have arrived to a receive. The message stays in the table, and segments
+    /// that arrive meanwhile are deferred: the caller retries them.
+    #[inline(never)]
+    pub(in super::super) fn deliver_sar(
+        &mut self,
+        receive: ListBox<Receive>,
+        peer_idx: u32,
+        number: u64,
+    ) {
+        if let Some(mut sar) = self.take_sar(peer_idx, number) {
+            self.drop_charge(peer_idx, sar.data.charge());
+            let chunks = mem::take(&mut sar.data.chunks);
+            sar.data.is_busy = true;
+            self.keep_sar(peer_idx, sar);
+            self.unlocked(|| {
+                let mut at = 0;
+                for chunk in chunks.iter() {
+                    receive.into.copy_from_slice(at, chunk);
+                    at += chunk.len();
+                }
+                drop(chunks);
+            });
+        }
+        let sar = self.take_sar(peer_idx, number);
+        let (state, sinks) = self.split();
+        match sar {
+            Some(mut sar) => {
+                sar.data.is_busy = false;
+                sar.data.receive = Some(receive);
+                state.keep_or_complete(sinks, peer_idx, sar);
+            }
+            // The connection has ended.
+            None => state.give_up_receive(sinks, receive, Errno::ECONNABORTED),
+        }
+    }
+}
+
+impl EpState {
+    /// Takes the message with that number out of the table of its sender.
+    fn take_sar(&mut self, peer_idx: u32, number: u64) -> Option<ListBox<SarRxMsg>> {
+        let peer = self.peer(peer_idx)?;
+        peer.sar_rx.find(|sar| sar.number == number)
+    }
+
+    /// Puts a message into the table of its sender.
+    fn keep_sar(&mut self, peer_idx: u32, sar: ListBox<SarRxMsg>) {
+        if let Some(peer) = self.peer(peer_idx) {
+            peer.sar_rx.keep(sar);
+        }
     }
 
     /// Completes a message that has arrived completely and has a receive; keeps any other in the table.
@@ -220,19 +296,12 @@ impl EpState {
             false => None,
         };
         let Some(receive) = receive else {
-            if let Some(peer) = self.peer(peer_idx) {
-                peer.sar_rx.keep(sar);
-            }
+            self.keep_sar(peer_idx, sar);
             return;
         };
         let len = sar.data.len.min(receive.into.len());
         self.end_receive(sinks, receive, &sar.data.key, sar.message(), len);
         self.delivered(peer_idx, sar.data.conn_gen, sar.message().ack);
-        self.free_sar_msg(peer_idx, sar);
-    }
-
-    /// Frees a message that has ended, or that could not begin.
-    pub(in super::super) fn free_sar_msg(&mut self, peer_idx: u32, sar: ListBox<SarRxMsg>) {
         let conn = self.conn(peer_idx);
         if let Some(conn) = conn.filter(|conn| conn.conn_gen == sar.data.conn_gen) {
             conn.sar_left += 1;

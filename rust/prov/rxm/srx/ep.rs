@@ -10,7 +10,6 @@ use super::{
         completion::CompSinks,
         ep::ctx::RxCtx,
         ep_core::EpCore,
-        ep_state::EpState,
         matcher::MsgKey,
         peer_srx::ImportedSrx,
         rx_entry::{
@@ -18,6 +17,7 @@ use super::{
             RxTarget,
             SrxRecv, //
         },
+        turn::Held,
         unexpected::UnexpMsg,
         wire::Message, //
     },
@@ -184,18 +184,15 @@ impl RxCtx {
     }
 }
 
-impl EpState {
-    /// Handles a message that has matched a shared receive.
-    pub(in super::super) fn srx_matched(
-        &mut self,
-        sinks: &CompSinks,
-        srx_recv: SrxRecv,
-        mut unexp: ListBox<UnexpMsg>,
-    ) {
+impl Held<'_> {
+    /// Delivers a message that has got memory, and retries deferred packets. If another thread has the turn, it has
+    /// that done.
+    fn deliver_to(&mut self, target: RxTarget, unexp: ListBox<UnexpMsg>) {
         let at = unexp.key.context;
-        unexp.target = Some(RxTarget::Shared(srx_recv));
-        self.rx_ctxs.ctx_mut(at).assigned.push(unexp);
-        let _ = self.deliver_ctx(sinks, at);
+        self.rx_ctxs.ctx_mut(at).assign(target, unexp);
+        let delivered = self.with_turn(|held, _| held.deliver_ctx(at));
+        self.again |= delivered.is_none();
+        self.retry_deferred();
     }
 }
 
@@ -265,18 +262,19 @@ impl EpCore {
         if let Some(srx) = srx {
             srx.retry_unannounced();
         }
-        self.with_cm_work(|state, sinks| {
-            state.retry_deferred(sinks);
-            state.needs_srx_retry |= state.rx_ctxs.ctx(0).needs_srx_retry();
+        self.with_cm_work(|held| {
+            held.retry_deferred();
+            let needs_srx_retry = held.rx_ctxs.ctx(0).needs_srx_retry();
+            held.needs_srx_retry |= needs_srx_retry;
         });
     }
 
     /// Runs `act` under the lock, and schedules the connection manager if it has work. Any context.
-    fn with_cm_work(&self, act: impl FnOnce(&mut EpState, &CompSinks)) {
-        let needs_cm_work = self.with_state(|state, sinks| {
-            act(state, sinks);
-            state.needs_cm_work()
-        });
+    fn with_cm_work(&self, act: impl FnOnce(&mut Held<'_>)) {
+        let mut held = self.hold();
+        act(&mut held);
+        let needs_cm_work = held.needs_cm_work();
+        drop(held);
         if let (true, Ok(bound)) = (needs_cm_work, self.bound()) {
             bound.schedule_cm_work();
         }
@@ -285,23 +283,14 @@ impl EpCore {
 
 impl SrxEp for EpCore {
     fn start(&self, srx_recv: SrxRecv, unexp: ListBox<UnexpMsg>) {
-        self.with_cm_work(|state, sinks| {
-            state.srx_matched(sinks, srx_recv, unexp);
-            state.retry_deferred(sinks);
-        });
+        self.with_cm_work(|held| held.deliver_to(RxTarget::Shared(srx_recv), unexp));
     }
 
     fn retry(&self) {
-        self.with_cm_work(EpState::retry_deferred);
+        self.with_cm_work(|held| held.retry_deferred());
     }
 
-    fn discard(&self, mut unexp: ListBox<UnexpMsg>) {
-        self.with_cm_work(|state, sinks| {
-            let at = unexp.key.context;
-            unexp.target = Some(RxTarget::Discard);
-            state.rx_ctxs.ctx_mut(at).assigned.push(unexp);
-            let _ = state.deliver_ctx(sinks, at);
-            state.retry_deferred(sinks);
-        });
+    fn discard(&self, unexp: ListBox<UnexpMsg>) {
+        self.with_cm_work(|held| held.deliver_to(RxTarget::Discard, unexp));
     }
 }
