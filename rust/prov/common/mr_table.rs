@@ -5,8 +5,8 @@
 //! Atomic operations use the kernel's atomics, one element at a time: they are atomic with those of other
 //! endpoints and with the kernel's own, but not with operations of a device on the same memory.
 //!
-//! The spinlock guards the tree, and is held while elements change. A longer copy holds a [`MrGuard`] instead,
-//! for which the close of the region waits. The lock is a leaf.
+//! The spinlock guards the tree. Accesses hold a [`MrGuard`] and not the lock; the close of the region waits for them.
+//! The lock is a leaf.
 
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
@@ -129,12 +129,17 @@ pub(crate) struct RmaIoc {
     pub(crate) key: u64,
 }
 
-/// Range of kernel addresses.
+/// Range of kernel addresses of a region.
 #[derive(Clone, Copy)]
 struct AddrRange {
     addr: usize,
     len: usize,
+    /// Offset of the first byte in the region.
+    at: usize,
 }
+
+/// Limit of the targets of an atomic operation.
+const MAX_TARGETS: usize = 4;
 
 /// Open region.
 ///
@@ -153,76 +158,17 @@ struct MrEntry {
 }
 
 impl MrEntry {
-    /// Returns the contiguous range that begins at the remote address `addr`.
-    fn find_range(&self, addr: u64) -> Option<AddrRange> {
-        let mut at = usize::try_from(addr.checked_sub(self.base)?).ok()?;
-        for run in &self.ranges {
-            if at < run.len {
-                return Some(AddrRange {
-                    addr: run.addr + at,
-                    len: run.len - at,
-                });
-            }
-            at -= run.len;
-        }
-        None
-    }
-
     /// Checks that an access is allowed; -FI_EACCES while the region is closed, too.
     fn check(&self, access: AccessKind) -> Result {
         let is_allowed = !self.is_closing && access.is_allowed(self.access);
         is_allowed.then_some(()).ok_or(Errno::EACCES)
     }
 
-    /// Returns whether the region has `len` bytes at the remote address `addr`.
-    fn contains(&self, addr: u64, len: usize) -> bool {
-        let total = self.ranges.iter().map(|run| run.len).sum::<usize>();
-        let at = addr.checked_sub(self.base).map(usize::try_from);
-        let end = at.and_then(|at| at.ok()?.checked_add(len));
-        end.is_some_and(|end| end <= total)
-    }
-
-    /// Calls `act` for each of `count` elements from the remote address `addr` on. Passes each range once.
-    ///
-    /// # Errors
-    ///
-    /// -FI_EACCES if an element is not inside of one range, -FI_EINVAL if it is misaligned.
-    fn for_each_element(
-        &self,
-        addr: u64,
-        count: u64,
-        datatype: Datatype,
-        act: &mut dyn FnMut(&MrElement<'_>),
-    ) -> Result {
-        let size = datatype.size();
-        let mut ranges = self.ranges.iter();
-        let mut range = AddrRange { addr: 0, len: 0 };
-        let mut at = match addr.checked_sub(self.base).map(usize::try_from) {
-            Some(Ok(at)) => at,
-            _ if count == 0 => return Ok(()),
-            _ => return Err(Errno::EACCES),
-        };
-        for _ in 0..count {
-            while at >= range.len {
-                at -= range.len;
-                range = *ranges.next().ok_or(Errno::EACCES)?;
-            }
-            let addr = range.addr + at;
-            if addr & (size - 1) != 0 {
-                return Err(Errno::EINVAL);
-            }
-            if range.len - at < size {
-                return Err(Errno::EACCES);
-            }
-            // INVARIANT: Size and alignment have been checked; the memory is valid by the entry's invariant.
-            act(&MrElement {
-                addr,
-                datatype,
-                _region: PhantomData,
-            });
-            at += size;
-        }
-        Ok(())
+    /// Returns the offset of the remote address `addr`, if the region has `len` bytes there.
+    fn offset(&self, addr: u64, len: usize) -> Option<usize> {
+        let at = usize::try_from(addr.wrapping_sub(self.base)).ok()?;
+        let total = self.ranges.last().map_or(0, |last| last.at + last.len);
+        (len == 0 || at.checked_add(len)? <= total).then_some(at)
     }
 }
 
@@ -234,7 +180,7 @@ impl MrEntry {
 pub(crate) struct MrElement<'a> {
     addr: usize,
     datatype: Datatype,
-    _region: PhantomData<&'a MrEntry>,
+    _region: PhantomData<&'a MrGuard<'a>>,
 }
 
 macro_rules! change {
@@ -302,29 +248,30 @@ impl MrTable {
     /// # Errors
     ///
     /// -FI_EACCES for an unknown key, a range outside of the region and a missing right; -FI_EINVAL for a
-    /// misaligned element. `act` has not been called then.
+    /// misaligned element and for more than [`MAX_TARGETS`]. `act` has not been called then.
     pub(crate) fn for_each_element(
         &self,
-        targets: impl IntoIterator<Item = RmaIoc> + Clone,
+        targets: impl IntoIterator<Item = RmaIoc>,
         datatype: Datatype,
         access: AccessKind,
         mut act: impl FnMut(usize, &MrElement<'_>),
     ) -> Result {
-        let tree = self.entries.lock();
-        let visit = |act: &mut dyn FnMut(usize, &MrElement<'_>)| {
-            let mut number = 0;
-            for RmaIoc { addr, count, key } in targets.clone() {
-                let region = tree.get(&key).ok_or(Errno::EACCES)?;
-                region.check(access)?;
-                region.for_each_element(addr, count, datatype, &mut |element| {
-                    act(number, element);
-                    number += 1;
-                })?;
-            }
-            Ok(())
-        };
-        visit(&mut |_, _| {})?;
-        visit(&mut act)
+        let mut guards = [const { None }; MAX_TARGETS];
+        let mut places = guards.iter_mut();
+        for RmaIoc { addr, count, key } in targets {
+            let len = count.checked_mul(datatype.size() as u64);
+            let len = len.and_then(|len| usize::try_from(len).ok());
+            let guard = self.acquire(key, (addr, len.ok_or(Errno::EACCES)?), access)?;
+            guard.for_each_element(datatype, |_| {})?;
+            *places.next().ok_or(Errno::EINVAL)? = Some(guard);
+        }
+        let mut number = 0;
+        guards.iter().flatten().try_for_each(|guard| {
+            guard.for_each_element(datatype, |element| {
+                act(number, element);
+                number += 1;
+            })
+        })
     }
 
     /// Opens `memory` to peers under `key`, until the result is dropped. May sleep.
@@ -338,7 +285,9 @@ impl MrTable {
         let mut runs = KVVec::with_capacity(memory.len(), GFP_KERNEL)?;
         for segment in memory {
             let (addr, len) = (segment.addr(), segment.len());
-            runs.push(AddrRange { addr, len }, GFP_KERNEL)?;
+            let last = runs.last();
+            let at = last.map_or(0, |last: &AddrRange| last.at + last.len);
+            runs.push(AddrRange { addr, len, at }, GFP_KERNEL)?;
         }
         // INVARIANT: The memory is valid until the registration ends.
         let region = MrEntry {
@@ -379,8 +328,8 @@ impl MrTable {
         }
     }
 
-    /// Returns a guard for `len` bytes, at least one, at `addr` of the region of `key`: the close of the region
-    /// waits for it. Any context.
+    /// Returns a guard for `len` bytes at `addr` of the region of `key`: the close of the region waits for it. Any
+    /// context.
     ///
     /// # Errors
     ///
@@ -394,14 +343,16 @@ impl MrTable {
         let mut tree = self.entries.lock();
         let region = tree.get_mut(&key).ok_or(Errno::EACCES)?;
         region.check(access)?;
-        if !region.contains(addr, len) {
-            return Err(Errno::EACCES);
-        }
+        let at = region.offset(addr, len).ok_or(Errno::EACCES)?;
         region.users += 1;
+        // SAFETY: The node of the entry does not move, and neither it nor its ranges change before the guard has been
+        // dropped.
+        let ranges = unsafe { &*ptr::from_ref(region.ranges.as_slice()) };
         Ok(MrGuard {
             table: self,
             key,
-            addr,
+            ranges,
+            at,
             len,
         })
     }
@@ -411,28 +362,65 @@ impl MrTable {
 pub(crate) struct MrGuard<'a> {
     table: &'a MrTable,
     key: u64,
-    addr: u64,
+    ranges: &'a [AddrRange],
+    /// Offset of the bytes in the region.
+    at: usize,
     len: usize,
 }
 
 impl MrGuard<'_> {
+    /// Returns the ranges of the bytes in order.
+    fn parts(&self) -> impl Iterator<Item = AddrRange> + '_ {
+        let end = self.at.saturating_add(self.len);
+        let first = self
+            .ranges
+            .partition_point(|range| range.at + range.len <= self.at);
+        let ranges = self.ranges.get(first..).unwrap_or(&[]).iter();
+        ranges
+            .take_while(move |range| range.at < end)
+            .map(move |range| {
+                let at = self.at.max(range.at);
+                AddrRange {
+                    addr: range.addr + (at - range.at),
+                    len: end.min(range.at + range.len) - at,
+                    at,
+                }
+            })
+            .filter(|part| part.len > 0)
+    }
+
+    /// Calls `act` for each element of the bytes.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EACCES if an element is not inside of one range, -FI_EINVAL if it is misaligned.
+    fn for_each_element(&self, datatype: Datatype, mut act: impl FnMut(&MrElement<'_>)) -> Result {
+        let size = datatype.size();
+        for AddrRange { addr, len, .. } in self.parts() {
+            if addr & (size - 1) != 0 {
+                return Err(Errno::EINVAL);
+            }
+            for at in (0..len).step_by(size) {
+                if len - at < size {
+                    return Err(Errno::EACCES);
+                }
+                // INVARIANT: Size and alignment have been checked; the region is not closed before the guard is
+                // dropped.
+                act(&MrElement {
+                    addr: addr + at,
+                    datatype,
+                    _region: PhantomData,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Calls `f` for each contiguous segment of the bytes, with the number of bytes before it.
     pub(crate) fn for_each_segment(&self, mut f: impl FnMut(&Segment, usize)) {
-        let mut done = 0;
-        while done < self.len {
-            let tree = self.table.entries.lock();
-            let addr = self.addr.wrapping_add(done as u64);
-            let region = tree.get(&self.key);
-            let run = region.and_then(|region| region.find_range(addr));
-            drop(tree);
-            // `acquire` has checked the range.
-            let Some(run) = run else {
-                return;
-            };
-            let len = run.len.min(self.len - done);
+        for AddrRange { addr, len, at } in self.parts() {
             // SAFETY: The region is not closed before the guard is dropped.
-            f(&unsafe { Segment::new(run.addr as *mut _, len) }, done);
-            done += len;
+            f(&unsafe { Segment::new(addr as *mut _, len) }, at - self.at);
         }
     }
 }
