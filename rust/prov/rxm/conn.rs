@@ -378,6 +378,8 @@ pub(super) struct Peer {
     pub(super) deferred_node: Option<ListBox<u32>>,
     /// Memory of the peer's unexpected messages, in bytes.
     pub(super) unexp_bytes: usize,
+    /// Number of unexpected messages that are rendezvous requests or segmented.
+    pub(super) unexp_parts: usize,
     /// Node for the connection manager's queue; `None` while the peer is queued.
     pub(super) cm_node: Option<ListBox<u32>>,
 }
@@ -404,6 +406,7 @@ impl Peer {
                 deferred_rx: BoxList::new(),
                 deferred_node,
                 unexp_bytes: 0,
+                unexp_parts: 0,
                 cm_node,
             },
             GFP_KERNEL,

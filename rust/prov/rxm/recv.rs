@@ -76,7 +76,7 @@ impl Held<'_> {
     /// Delivers an unexpected message to its receive.
     pub(super) fn deliver_unexp(&mut self, receive: ListBox<Receive>, unexp: &UnexpMsg) {
         let peer_idx = unexp.peer_idx;
-        self.drop_charge(peer_idx, unexp.charge());
+        self.release_unexp(unexp);
         match &unexp.body {
             UnexpBody::Bytes(bytes) => {
                 let len = self.copy(bytes.len(), || receive.into.copy_from_slice(0, bytes));

@@ -30,7 +30,10 @@ use crate::{
             impl_has_links,
             Links, //
         },
-        owned_list::ListBox, //
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
     },
 };
 
@@ -124,6 +127,11 @@ impl UnexpMsg {
         }
     }
 
+    /// Returns whether the message is incomplete, or was when it was queued.
+    fn may_be_incomplete(&self) -> bool {
+        matches!(self.body, UnexpBody::Rndv(_) | UnexpBody::Sar(_))
+    }
+
     /// Returns the memory that is charged, in bytes.
     pub(super) fn charge(&self) -> usize {
         UNEXP_OVERHEAD
@@ -190,7 +198,7 @@ impl Held<'_> {
     ) -> RxOutcome {
         match unexp {
             Ok(unexp) if self.within_limits(msg, unexp.charge()) => {
-                self.add_charge(msg.peer_idx, unexp.charge());
+                self.charge_unexp(&unexp);
                 self.queue_missing(unexp, missing);
                 RxOutcome::Done
             }
@@ -202,25 +210,50 @@ impl Held<'_> {
 }
 
 impl EpState {
-    /// Drops the queued rendezvous requests of a connection, and the segmented messages of its peer that are not in
-    /// the reassembly table any more. Examines the messages of the peer, not those of others.
-    pub(super) fn drop_incomplete_unexp(&mut self, peer_idx: u32, conn_gen: usize) {
+    /// Charges a message that is going to be queued.
+    pub(super) fn charge_unexp(&mut self, unexp: &UnexpMsg) {
+        self.add_charge(unexp.peer_idx, unexp.charge());
+        if let Some(peer) = self.peer(unexp.peer_idx) {
+            peer.unexp_parts += usize::from(unexp.may_be_incomplete());
+        }
+    }
+
+    /// Ends the charge of a message.
+    pub(super) fn release_unexp(&mut self, unexp: &UnexpMsg) {
+        self.drop_charge(unexp.peer_idx, unexp.charge());
+        if let Some(peer) = self.peer(unexp.peer_idx) {
+            peer.unexp_parts -= usize::from(unexp.may_be_incomplete());
+        }
+    }
+
+    /// Removes the queued rendezvous requests of a connection, and the segmented messages of its peer that are not in
+    /// the reassembly table any more. Examines the messages of the peer, if there are such ones, not those of others.
+    /// The caller frees the messages without the lock.
+    pub(super) fn remove_incomplete_unexp(
+        &mut self,
+        peer_idx: u32,
+        conn_gen: usize,
+    ) -> BoxList<UnexpMsg> {
+        let mut all_removed = BoxList::new();
         for at in 0..self.rx_ctxs.len() as u8 {
             let Self { rx_ctxs, peers, .. } = self;
-            let Some(peer) = peers.get(peer_idx as usize).and_then(Option::as_ref) else {
-                return;
+            let peer = peers.get(peer_idx as usize).and_then(Option::as_ref);
+            let Some(peer) = peer.filter(|peer| peer.unexp_parts > 0) else {
+                break;
             };
             let is_incomplete = |body: &UnexpBody| match body {
                 UnexpBody::Rndv(req) => req.conn_gen == conn_gen,
                 UnexpBody::Sar(number) => !peer.sar_rx.any(|sar| sar.number == *number),
                 UnexpBody::Bytes(_) | UnexpBody::PeerMsg(_) => false,
             };
-            let dropped = rx_ctxs.ctx_mut(at).remove_unexp(&peer.addr, |unexp| {
+            let mut removed = rx_ctxs.ctx_mut(at).remove_unexp(&peer.addr, |unexp| {
                 unexp.peer_idx == peer_idx && is_incomplete(&unexp.body)
             });
-            for unexp in dropped.iter() {
-                self.drop_charge(peer_idx, unexp.charge());
+            for unexp in removed.iter() {
+                self.release_unexp(unexp);
             }
+            all_removed.append(&mut removed);
         }
+        all_removed
     }
 }

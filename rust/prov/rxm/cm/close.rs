@@ -57,8 +57,9 @@ impl EpCore {
         // A batch that was polled before has been dispatched.
         let mut held = self.quiesced();
         let (state, sinks) = held.split();
-        state.closed(sinks, peer_idx, conn.conn_gen);
+        let removed = state.closed(sinks, peer_idx, conn.conn_gen);
         drop(held);
+        drop(removed);
         self.limits.remove_conn();
         if conn.lower.route == Route::Device {
             cm.count_ring_conn(ring.index, -1);

@@ -8,6 +8,7 @@ use super::{
         ep_state::EpState,
         pkt_buf::Packet,
         turn::Held,
+        unexpected::UnexpMsg,
         wire::{
             Extensions,
             Flow,
@@ -56,10 +57,16 @@ impl EpState {
         }
     }
 
-    /// Ends the operations and the incomplete messages of a closed connection.
-    pub(in super::super) fn closed(&mut self, sinks: &CompSinks, peer_idx: u32, conn_gen: usize) {
+    /// Ends the operations and the incomplete messages of a closed connection. The caller frees the returned messages
+    /// without the lock.
+    pub(in super::super) fn closed(
+        &mut self,
+        sinks: &CompSinks,
+        peer_idx: u32,
+        conn_gen: usize,
+    ) -> BoxList<UnexpMsg> {
         self.fail_begun(sinks, peer_idx, Errno::ECONNABORTED);
-        self.drop_incomplete_rx(sinks, peer_idx, conn_gen);
+        self.drop_incomplete_rx(sinks, peer_idx, conn_gen)
     }
 }
 

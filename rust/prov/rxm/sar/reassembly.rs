@@ -18,6 +18,7 @@ use super::{
         turn::Held,
         unexpected::{
             UnexpBody,
+            UnexpMsg,
             UNEXP_OVERHEAD, //
         },
         wire::{
@@ -150,7 +151,8 @@ impl Held<'_> {
                 self.begin_sar(msg.peer_idx, sar);
             }
             (Err(missing), Some((unexp, chunk))) => {
-                self.add_charge(msg.peer_idx, unexp.charge() + payload.len());
+                self.charge_unexp(&unexp);
+                self.add_charge(msg.peer_idx, payload.len());
                 sar.data.add_chunk(chunk);
                 self.begin_sar(msg.peer_idx, sar);
                 // Queued last, because a match looks the message up in the table.
@@ -315,7 +317,7 @@ impl EpState {
         sinks: &CompSinks,
         peer_idx: u32,
         conn_gen: usize,
-    ) {
+    ) -> BoxList<UnexpMsg> {
         loop {
             let peer = self.peer(peer_idx);
             let sar = peer.and_then(|peer| {
@@ -330,6 +332,6 @@ impl EpState {
             }
             self.drop_charge(peer_idx, sar.data.charge());
         }
-        self.drop_incomplete_unexp(peer_idx, conn_gen);
+        self.remove_incomplete_unexp(peer_idx, conn_gen)
     }
 }
