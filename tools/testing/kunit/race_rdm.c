@@ -111,11 +111,10 @@ static int read_one(struct rdm_race *race)
 	return ret;
 }
 
-static int post_and_read(struct race *base, int side)
+/* Posts the receives from number posted on, and reads until all of them are done. */
+static int read_all(struct rdm_race *race, int posted, int done, int ret)
 {
-	struct rdm_race *race = container_of(base, struct rdm_race, race);
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
-	int posted = 0, done = 0, ret = 0;
 
 	while (done < MESSAGES && ret >= 0) {
 		if (posted < MESSAGES && !post(race, posted))
@@ -126,8 +125,13 @@ static int post_and_read(struct race *base, int side)
 		if (kthread_should_stop() || time_after(jiffies, deadline))
 			ret = -FI_ETIMEDOUT;
 	}
-	WRITE_ONCE(base->over, true);
+	WRITE_ONCE(race->race.over, true);
 	return min(ret, 0);
+}
+
+static int post_and_read(struct race *base, int side)
+{
+	return read_all(container_of(base, struct rdm_race, race), 0, 0, 0);
 }
 
 static void race_messages_match_in_order(struct kunit *test)
@@ -152,7 +156,6 @@ static void race_messages_match_in_order(struct kunit *test)
 static int cancel_and_read(struct race *base, int side)
 {
 	struct rdm_race *race = container_of(base, struct rdm_race, race);
-	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	int done = 0, ret = 0;
 
 	for (int i = 0; i < MESSAGES && !ret; i++)
@@ -165,15 +168,7 @@ static int cancel_and_read(struct race *base, int side)
 		done += ret > 0;
 		cond_resched();
 	}
-	while (done < MESSAGES && ret >= 0) {
-		ret = read_one(race);
-		done += ret > 0;
-		cond_resched();
-		if (kthread_should_stop() || time_after(jiffies, deadline))
-			ret = -FI_ETIMEDOUT;
-	}
-	WRITE_ONCE(base->over, true);
-	return min(ret, 0);
+	return read_all(race, MESSAGES, done, ret);
 }
 
 static void race_cancelled_receives_complete_once(struct kunit *test)
