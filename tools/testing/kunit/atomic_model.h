@@ -16,7 +16,7 @@ enum at_form { ATOM_BASE, ATOM_FETCH, ATOM_COMPARE, ATOM_FORMS };
 /* Returns true if the operation exists for this integer type in this form. */
 static inline bool at_exists(enum at_form form, enum fi_op op, enum fi_datatype type)
 {
-	if (type > FI_UINT64 || op >= FI_ATOMIC_OP_LAST)
+	if (type > FI_UINT64 || op > FI_MSWAP)
 		return false;
 	if (form == ATOM_COMPARE)
 		return op >= FI_CSWAP;
