@@ -184,7 +184,7 @@ impl Held<'_> {
             return false;
         }
         let is_done = self.with_turn(|held, _| held.retry_peers()).is_some();
-        self.again |= !is_done;
+        self.turn.again |= !is_done;
         is_done
     }
 

@@ -28,7 +28,7 @@ use super::{
     pkt_buf::Packet,
     rx_entry::Receive,
     rx_pool::RxPool,
-    turn::Batch,
+    turn::Turn,
     tx_pool::{
         queued::QueuedOps,
         unresolved::Unresolved,
@@ -40,7 +40,6 @@ use super::{
 use crate::{
     fi::{
         av::AddressVector,
-        memory::EntrySlots,
         prelude::*, //
     },
     util::{
@@ -148,12 +147,8 @@ pub(super) struct EpState {
     pub(super) needs_srx_retry: bool,
     /// State of the check of deferred operations.
     pub(super) stall_check: StallCheck,
-    /// Completions of a batch; `None` while a thread has the turn.
-    pub(super) batch: Option<Batch>,
-    /// True if the completion handler has to be scheduled when the turn ends.
-    pub(super) again: bool,
-    /// Number of threads that copy without the lock.
-    pub(super) copies: usize,
+    /// The thread that makes progress, and those that copy.
+    pub(super) turn: Turn,
 }
 
 /// Resources of a closed endpoint, which are freed in process context.
@@ -221,9 +216,7 @@ impl EpState {
             shutdowns_noted: 0,
             needs_srx_retry: false,
             stall_check: StallCheck::Off,
-            batch: Some(EntrySlots::boxed()?),
-            again: false,
-            copies: 0,
+            turn: Turn::new()?,
         }? Error);
         Ok(KBox::init(new, GFP_KERNEL)?)
     }

@@ -123,7 +123,7 @@ impl EpCore {
             if has_more == Some(true) {
                 continue;
             }
-            held.again |= has_more.is_none();
+            held.turn.again |= has_more.is_none();
             held.retry_deferred();
             break held.needs_cm_work();
         };
@@ -182,7 +182,7 @@ impl EpCore {
         poll: impl FnOnce(&mut Held<'_>, &mut Batch) -> Progress,
     ) -> Progress {
         let progress = held.with_turn(poll);
-        held.again |= arms && progress.is_none();
+        held.turn.again |= arms && progress.is_none();
         let Progress {
             made_progress,
             drained,

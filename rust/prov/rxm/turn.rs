@@ -4,12 +4,14 @@
 //!
 //! A thread that holds `EpCore::inner` has the turn while it has the endpoint's [`Batch`]. It keeps the turn while it
 //! [releases](Held::copy) the lock for a copy, so packets are dispatched in order. A thread that needs the turn while
-//! another one has it sets `EpState::again` under the lock, and the end of the turn schedules the completion handler.
+//! another one has it sets `Turn::again` under the lock, and the end of the turn schedules the completion handler.
 //! So no work is lost, and no thread spins.
 //!
 //! Other threads copy without the turn from or to an entry that they have taken out of its list: a message that a
-//! posted receive matches, or the bytes of a send. `EpState::copies` counts all copies. The close of a connection, a
-//! context, a ring or the endpoint waits until there is no turn and no copy ([`EpCore::quiesced`]).
+//! posted receive matches, or the bytes of a send. `Turn::copies` counts all copies. The close of a connection, a
+//! context, a ring or the endpoint waits until there is no turn and no copy ([`EpCore::quiesced`]). A peer that keeps the
+//! endpoint busy delays it for a bounded time: a thread that has waited [`PATIENCE`] intervals *claims* the endpoint, and
+//! no other thread takes the turn or begins a copy without the lock until the claim ends.
 
 use super::{
     ep_core::EpCore,
@@ -35,13 +37,69 @@ const SHORT_COPY: usize = 256;
 /// Interval between two checks whether there is a turn or a copy.
 const QUIESCE_INTERVAL: Delta = Delta::from_micros(20);
 
+/// Number of intervals after which a thread that waits claims the endpoint. Claims delay messages, so that a peer that makes
+/// many connections end must not cause one for each.
+const PATIENCE: u32 = 50;
+
 /// Completions of a batch.
 pub(super) type Batch = KBox<EntrySlots<SourcedEntry, BATCH>>;
+
+/// State of an endpoint's turn.
+pub(super) struct Turn {
+    /// Completions of a batch; `None` while a thread has the turn.
+    batch: Option<Batch>,
+    /// True if the completion handler has to be scheduled when the turn ends.
+    pub(super) again: bool,
+    /// Number of threads that copy without the lock.
+    copies: usize,
+    /// Number of threads that claim the endpoint.
+    claims: usize,
+}
+
+impl Turn {
+    /// Creates the state without a turn and a copy. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM.
+    pub(super) fn new() -> Result<Self> {
+        Ok(Self {
+            batch: Some(EntrySlots::boxed()?),
+            again: false,
+            copies: 0,
+            claims: 0,
+        })
+    }
+
+    /// Returns whether no thread has the turn or copies.
+    fn is_quiet(&self) -> bool {
+        self.batch.is_some() && self.copies == 0
+    }
+
+    /// Takes the turn, unless another thread has it, or claims the endpoint while this one does not hold it quiet.
+    #[inline(always)]
+    fn take(&mut self, holds_quiet: bool) -> Option<Batch> {
+        match self.claims > 0 && !holds_quiet {
+            true => None,
+            false => self.batch.take(),
+        }
+    }
+
+    /// Returns whether a thread with or without the turn makes a copy of `len` bytes under the lock.
+    #[inline(always)]
+    fn copies_locked(&self, len: usize, has_turn: bool) -> bool {
+        len <= SHORT_COPY || (self.claims > 0 && !has_turn)
+    }
+}
 
 /// The lock `EpCore::inner`, held.
 pub(super) struct Held<'a> {
     core: &'a EpCore,
     guard: FastLockIrqGuard<'a, EpInner>,
+    /// True if this thread has the turn.
+    has_turn: bool,
+    /// True if no other thread has the turn or copies: this one takes the turn despite claims.
+    is_quiet: bool,
 }
 
 impl EpCore {
@@ -51,16 +109,27 @@ impl EpCore {
         Held {
             core: self,
             guard: self.inner.lock(),
+            has_turn: false,
+            is_quiet: false,
         }
     }
 
     /// Takes the lock while no thread has the turn or copies. May sleep.
     pub(super) fn quiesced(&self) -> Held<'_> {
+        let mut tries = 0;
         loop {
-            let held = self.hold();
-            if held.batch.is_some() && held.copies == 0 {
+            let mut held = self.hold();
+            if held.turn.is_quiet() {
+                held.is_quiet = true;
+                if tries > PATIENCE {
+                    held.end_claim();
+                }
                 return held;
             }
+            if tries == PATIENCE {
+                held.turn.claims += 1;
+            }
+            tries = tries.saturating_add(1);
             drop(held);
             fsleep(QUIESCE_INTERVAL);
         }
@@ -68,19 +137,35 @@ impl EpCore {
 }
 
 impl Held<'_> {
-    /// Runs `act` with the turn. Returns `None` if another thread has it.
+    /// Runs `act` with the turn. Returns `None` if another thread has it, or claims the endpoint.
     #[inline(always)]
     pub(super) fn with_turn<R>(
         &mut self,
         act: impl FnOnce(&mut Self, &mut Batch) -> R,
     ) -> Option<R> {
-        let mut batch = self.batch.take()?;
+        let is_quiet = self.is_quiet;
+        let mut batch = self.turn.take(is_quiet)?;
+        self.has_turn = true;
         let done = act(self, &mut batch);
-        self.batch = Some(batch);
-        if mem::take(&mut self.again) {
+        self.has_turn = false;
+        self.turn.batch = Some(batch);
+        self.call_again();
+        Some(done)
+    }
+
+    /// Ends a claim of this thread.
+    #[cold]
+    fn end_claim(&mut self) {
+        self.turn.claims -= 1;
+        self.call_again();
+    }
+
+    /// Schedules the completion handler if a thread needed the turn meanwhile.
+    #[inline(always)]
+    fn call_again(&mut self) {
+        if mem::take(&mut self.turn.again) {
             self.schedule_handler();
         }
-        Some(done)
     }
 
     /// Schedules the completion handler, which polls, delivers messages and retries deferred packets.
@@ -91,10 +176,11 @@ impl Held<'_> {
         }
     }
 
-    /// Runs `copy`, which copies `len` bytes; without the lock, unless the copy is short.
+    /// Runs `copy`, which copies `len` bytes; without the lock, unless the copy is short or another thread claims the
+    /// endpoint.
     #[inline(always)]
     pub(super) fn copy<R>(&mut self, len: usize, copy: impl FnOnce() -> R) -> R {
-        match len <= SHORT_COPY {
+        match self.turn.copies_locked(len, self.has_turn) {
             true => copy(),
             false => self.unlocked(copy),
         }
@@ -103,9 +189,9 @@ impl Held<'_> {
     /// Runs `act` without the lock.
     #[inline(never)]
     pub(super) fn unlocked<R>(&mut self, act: impl FnOnce() -> R) -> R {
-        self.copies += 1;
+        self.turn.copies += 1;
         let done = lock::unlocked(&mut self.guard, act);
-        self.copies -= 1;
+        self.turn.copies -= 1;
         done
     }
 }
@@ -123,5 +209,36 @@ impl DerefMut for Held<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut EpInner {
         &mut self.guard
+    }
+}
+
+#[kunit_tests(kofi_rdm_turn)]
+mod tests {
+    use super::*;
+
+    /// Only a thread that holds the endpoint quiet takes the turn while there is a claim.
+    #[test]
+    fn claims_end_the_turns_of_others() -> kernel::error::Result {
+        let mut turn = Turn::new().map_err(|_| ENOMEM)?;
+        turn.batch = None;
+        turn.claims += 1;
+        assert!(!turn.is_quiet());
+        turn.batch = Some(EntrySlots::boxed().map_err(|_| ENOMEM)?);
+        assert!(turn.is_quiet());
+        assert!(turn.take(false).is_none());
+        assert!(turn.take(true).is_some());
+        assert!(turn.take(true).is_none());
+        Ok(())
+    }
+
+    /// Copies without the turn begin under the lock while there is a claim, so that no copy is left when the turn ends.
+    #[test]
+    fn claims_end_copies_without_the_lock() -> kernel::error::Result {
+        let mut turn = Turn::new().map_err(|_| ENOMEM)?;
+        assert!(!turn.copies_locked(SHORT_COPY + 1, false));
+        turn.claims += 1;
+        assert!(turn.copies_locked(SHORT_COPY + 1, false));
+        assert!(!turn.copies_locked(SHORT_COPY + 1, true));
+        Ok(())
     }
 }

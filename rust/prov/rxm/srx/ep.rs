@@ -191,7 +191,7 @@ impl Held<'_> {
         let at = unexp.key.context;
         self.rx_ctxs.ctx_mut(at).assign(target, unexp);
         let delivered = self.with_turn(|held, _| held.deliver_ctx(at));
-        self.again |= delivered.is_none();
+        self.turn.again |= delivered.is_none();
         self.retry_deferred();
     }
 }
