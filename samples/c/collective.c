@@ -19,6 +19,7 @@
 #include <linux/bitops.h>
 #include <linux/log2.h>
 #include <linux/module.h>
+#include <linux/refcount.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/wait.h>
@@ -104,6 +105,7 @@ struct step {
 /* An outstanding collective */
 struct operation {
 	struct list_head	list;
+	refcount_t		users;		/* the list, and a thread that cancels it */
 	struct delayed_work	work;
 	struct group		*group;
 	void			*context;
@@ -234,8 +236,10 @@ static ssize_t write_completion(struct operation *operation)
 				       operation->bytes, NULL, 0, 0, FI_ADDR_NOTAVAIL);
 }
 
-static void free_operation(struct operation *operation)
+static void put_operation(struct operation *operation)
 {
+	if (!refcount_dec_and_test(&operation->users))
+		return;
 	kfree(operation->operand);
 	kfree(operation);
 }
@@ -325,7 +329,7 @@ static void operation_work(struct work_struct *work)
 	if (list_empty(&group->operations))
 		wake_up(&group->idle);
 	spin_unlock_irq(&group->lock);
-	free_operation(operation);
+	put_operation(operation);
 }
 
 /* Accounts for a completed transfer. The last one that the operation waits for queues its work. */
@@ -388,6 +392,7 @@ static struct operation *alloc_operation(struct group *group, void *data, size_t
 
 	if (!operation)
 		return NULL;
+	refcount_set(&operation->users, 1);
 	operation->group = group;
 	operation->context = context;
 	operation->flags = FI_COLLECTIVE;
@@ -415,7 +420,7 @@ static ssize_t start_operation(struct operation *operation)
 	}
 	spin_unlock_irqrestore(&group->lock, irqs);
 	if (closing) {
-		free_operation(operation);
+		put_operation(operation);
 		return -FI_EOPBADSTATE;
 	}
 	queue_delayed_work(coll_wq, &operation->work, 0);
@@ -494,7 +499,7 @@ static ssize_t coll_allreduce(struct fid_ep *ep, const void *buf, size_t count, 
 	operation->op = op;
 	operation->operand = kmalloc(max(operation->bytes, 1UL), GFP_ATOMIC);
 	if (!operation->operand) {
-		kfree(operation);
+		put_operation(operation);
 		return -FI_EAGAIN;
 	}
 	memmove(result, buf, operation->bytes);
@@ -512,7 +517,10 @@ static struct fi_ops_collective collective_ops = {
 
 /* Groups */
 
-/* Blocks new operations, marks one operation as cancelled, and returns it, or NULL if all are. */
+/*
+ * Blocks new operations, marks one operation as cancelled, and returns it, or NULL if
+ * all are. The caller calls put_operation().
+ */
 static struct operation *cancel_next_operation(struct group *group)
 {
 	struct operation *operation, *found = NULL;
@@ -524,6 +532,7 @@ static struct operation *cancel_next_operation(struct group *group)
 			WRITE_ONCE(operation->cancelled, true);
 			if (!operation->err)
 				WRITE_ONCE(operation->err, FI_ECANCELED);
+			refcount_inc(&operation->users);
 			found = operation;
 			break;
 		}
@@ -551,12 +560,11 @@ static int close_group(struct fid *fid)
 	struct coll_ep *ep = group->ep;
 	struct operation *operation;
 
-	/*
-	 * The operation may have been freed. Nothing is cancelled then, unless an
-	 * operation of another group has been allocated at its address.
-	 */
-	while ((operation = cancel_next_operation(group)))
+	/* An operation that has completed meanwhile has no transfer to cancel. */
+	while ((operation = cancel_next_operation(group))) {
 		fi_cancel(&ep->owner_ep->fid, operation);
+		put_operation(operation);
+	}
 	wait_event(group->idle, is_idle(group));
 	spin_lock_irq(&ep->lock);
 	list_del(&group->list);
