@@ -55,7 +55,8 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("names", nargs="*", help="names of scenarios in plan.toml")
     command.add_argument("--script", type=Path, action="append", default=[], help="path of a script to run")
     command.add_argument("--arguments", default="", help="arguments of the scripts")
-    command.add_argument("--seconds", type=int, default=60, help="time limit of a script on the plain lane")
+    text = "time without progress after which a script is killed, on the plain lane"
+    command.add_argument("--seconds", type=int, default=60, help=text)
     command.add_argument("--ko", type=Path, action="append", default=[], help="path of one more module")
     command.add_argument("--module", type=Path, action="append", default=[], help=MODULE_HELP)
     command.add_argument("--no-build", action="store_true", help="build nothing: load only --ko modules")

@@ -36,7 +36,7 @@ class Scenario:
         return bool({"siw", "both"} & set(self.arguments.split()))
 
     def limit(self, lane: Lane) -> int:
-        """Returns the time limit in a lane, in seconds."""
+        """Returns the time without progress after which it is killed in a lane, in seconds."""
         return self.seconds * lane.timeout_factor
 
 

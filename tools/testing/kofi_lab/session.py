@@ -20,6 +20,7 @@ BOOT_SECONDS = 60
 BOOTS = 3
 END_SECONDS = 90  # leak scan and power off
 CLEANUP_SECONDS = 90  # cleanup after a scenario, beyond its time limit
+ENDLESS = 20  # time limits after which a guest is killed although its console has new lines
 COUNTER = itertools.count()
 
 
@@ -100,13 +101,18 @@ class Session:
         return ended, console.booted
 
     def _watch(self, running: guest.Guest, console: Console, scenarios: list[plan.Scenario]) -> int:
-        """Parses the console until the guest ends or a time limit is over. Returns how many scenarios ended."""
+        """Parses the console until the guest ends or a limit is over. Returns how many scenarios ended.
+
+        Limits are of the time without a new line. The guest itself ends a scenario after up to two time limits.
+        """
         limits = {item.name: item.limit(self.kernel.lane) for item in scenarios}
         timeout_factor = min(self.kernel.lane.timeout_factor, 4)
         state, ended = ("", False), 0
-        waiting, start, limit = "the guest to boot", time.monotonic(), BOOT_SECONDS * timeout_factor
+        waiting, limit = "the guest to boot", BOOT_SECONDS * timeout_factor
+        start = heard = time.monotonic()
         for line in running.lines():
             if line is not None:
+                heard = time.monotonic()
                 console.feed(line)
                 if self.echo:
                     print_line(line.rstrip())
@@ -117,13 +123,15 @@ class Session:
                 state = (current, console.booted)
                 start = time.monotonic()
                 waiting = f"{current} to end" if current else "the next scenario"
-                limit = limits.get(current, END_SECONDS * timeout_factor) + CLEANUP_SECONDS
+                limit = 2 * limits.get(current, END_SECONDS * timeout_factor) + CLEANUP_SECONDS
             if console.over:
                 break
-            if time.monotonic() - start > limit:
-                console.abort(f"waited {limit} s for {waiting}")
+            now = time.monotonic()
+            if now - heard > limit or now - start > ENDLESS * limit:
+                reason = f"waited {now - start:.0f} s for {waiting}, the last {now - heard:.0f} s without output"
+                console.abort(reason)
                 if not console.finished:
-                    console.outside.append(f"waited {limit} s for {waiting}")
+                    console.outside.append(reason)
                 break
         else:
             console.abort("the guest died while the scenario ran")

@@ -64,9 +64,9 @@ class ConsoleTest(unittest.TestCase):
         self.assertEqual(results.tests[0].reason, "bad luck")
 
     def test_own_result_decides(self) -> None:
-        late = "lab: # a: killed after its time limit; last line: x\nlab: not ok 1 {0}"
+        late = "lab: # a: killed, as nothing happened; last line: x\nlab: not ok 1 {0}"
         ends = ((END, PASSED, ""), ("lab: ok 1 {0} # SKIP no device", SKIPPED, "no device"))
-        for end, outcome, reason in (*ends, (late, FAILED, "killed after its time limit; last line: x")):
+        for end, outcome, reason in (*ends, (late, FAILED, "killed, as nothing happened; last line: x")):
             _, results = self.read(self.scenario("a", "lab:   # words\n", end))
             self.assertEqual([(test.outcome, test.reason) for test in results.tests], [(outcome, reason)])
 

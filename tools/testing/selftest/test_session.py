@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of how often a session boots a guest that does not boot."""
+"""Tests of how often a session boots a guest that does not boot, and of when it kills a guest."""
 
 import unittest
 from types import SimpleNamespace
+from unittest.mock import patch
 
-from kofi_lab.results import FAILED, Results
+from kofi_lab.console import Console
+from kofi_lab.results import FAILED, PASSED, Results
 from kofi_lab.session import BOOTS, Session
 
 
@@ -42,6 +44,46 @@ class Boots(unittest.TestCase):
     def test_a_booted_guest_that_ends_no_scenario_is_the_last(self):
         session = guests()
         self.assertEqual(session.start("a", [(0, True)]), [("a", FAILED)])
+
+
+class Watch(unittest.TestCase):
+    """Guests with one scenario, whose time limit is 100 seconds."""
+
+    def outcomes(self, *script):
+        """Returns the outcomes after a console of lines, and of numbers of seconds that pass."""
+        clock = [0.0]
+
+        def lines():
+            for item in ("lab: KTAP version 1", "lab:   KTAP version 1", "lab:   # Subtest: a", *script):
+                if isinstance(item, str):
+                    yield item
+                else:
+                    clock[0] += item
+                    yield None
+
+        lane = SimpleNamespace(name="plain", timeout_factor=1)
+        results = Results()
+        session = Session(SimpleNamespace(lane=lane), [], results, echo=True)
+        scenario = SimpleNamespace(name="a", limit=lambda _: 100)
+        with (
+            patch("kofi_lab.session.time.monotonic", lambda: clock[0]),
+            patch("kofi_lab.session.timings.save"),
+            patch("kofi_lab.session.print_line"),
+        ):
+            session._watch(SimpleNamespace(lines=lines), Console("plain", results, []), [scenario])
+        return [(test.name, test.outcome) for test in results.tests]
+
+    def test_a_slow_guest_has_time_while_its_console_has_new_lines(self):
+        progress = [200, "lab:   ok 1 x", 200, "lab:   ok 2 y", 200]
+        outcomes = [("a.x", PASSED), ("a.y", PASSED), ("a", PASSED)]
+        self.assertEqual(self.outcomes(*progress, "lab: ok 1 a", "lab: # over"), outcomes)
+
+    def test_a_guest_without_new_lines_is_killed(self):
+        self.assertEqual(self.outcomes("lab:   ok 1 x", 200, 200, "lab: ok 1 a"), [("a.x", PASSED), ("a", FAILED)])
+
+    def test_a_guest_that_never_ends_is_killed(self):
+        progress = ["line", 200] * 100
+        self.assertEqual(self.outcomes(*progress, "lab: ok 1 a"), [("a", FAILED)])
 
 
 if __name__ == "__main__":
