@@ -225,7 +225,7 @@ fn text_of(kind: TextType, value: u64) -> Option<String> {
             let known = ERRORS.iter().find(|(number, _)| *number == value);
             return Some(known.map_or_else(
                 || format!("unknown ({value:#x})"),
-                |(_, text)| text.to_string(),
+                |(_, text)| (*text).to_string(),
             ));
         }
         _ => return Some(flag_text(flag_table(kind)?, value)),

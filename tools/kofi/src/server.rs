@@ -89,10 +89,12 @@ pub fn run(
         watch.damaged += other.damaged;
         watch.turned_away += other.turned_away;
     }
-    let summary = match serving {
-        true if args.json => json(&watch)?,
-        true => format_summary(&watch),
-        false => String::new(),
+    let summary = if !serving {
+        String::new()
+    } else if args.json {
+        json(&watch)?
+    } else {
+        format_summary(&watch)
     };
     let result = match runner::check_damage(watch.damaged, run.result) {
         Err(Error::Interrupted) => Ok(()),
