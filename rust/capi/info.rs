@@ -61,13 +61,14 @@ pub(crate) unsafe extern "C" fn fi_getinfo_by(
     info: *mut *mut fi_info,
     owner: *const c_char,
 ) -> c_int {
+    // SAFETY: By the contract of `fi_getinfo_by()`.
+    let hints = (!hints.is_null()).then(|| unsafe { Info::from_ptr(hints) });
     let request = InfoRequest {
         version,
         node,
         service,
         flags,
-        // SAFETY: By the contract of `fi_getinfo_by()`.
-        hints: (!hints.is_null()).then(|| unsafe { Info::from_ptr(hints) }),
+        hints,
     };
     // SAFETY: By the contract of `fi_getinfo_by()`.
     into_int(unsafe { try_getinfo(&request, info, owner) })

@@ -299,23 +299,40 @@ impl CmIdRef {
     pub(crate) fn move_qp_to_rts(&self, qp: &Qp, param: &ConnParam<'_>, own: &QpParam) -> Result {
         // INIT is repeated, because the port may have been unknown before. rdma_cm would grant the
         // peer more access than the consumer may have asked for.
-        let mut init = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_INIT)?;
-        init.set_access(own.access);
-        qp.modify(&init)?;
-        let mut receive = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_RTR)?;
-        // Ignored unless the mask has the attribute, like that of RTS.
-        receive.raw.max_dest_rd_atomic = param.responder_resources;
-        if let Some(class) = own.traffic_class {
-            // An accepting side has the class of its peer's path otherwise.
-            receive.set_traffic_class(class);
-        }
-        qp.modify(&receive)?;
-        let mut send = self.init_qp_attr(bindings::ib_qp_state_IB_QPS_RTS)?;
-        send.raw.max_rd_atomic = param.initiator_depth;
-        // The connection manager would take those that the peer proposed.
-        send.raw.retry_cnt = own.retries.retry_count;
-        send.raw.rnr_retry = own.retries.rnr_retry_count;
-        qp.modify(&send)
+        self.move_qp(qp, bindings::ib_qp_state_IB_QPS_INIT, |init| {
+            init.set_access(own.access)
+        })?;
+        self.move_qp(qp, bindings::ib_qp_state_IB_QPS_RTR, |receive| {
+            // Ignored unless the mask has the attribute, like that of RTS.
+            receive.raw.max_dest_rd_atomic = param.responder_resources;
+            if let Some(class) = own.traffic_class {
+                // An accepting side has the class of its peer's path otherwise.
+                receive.set_traffic_class(class);
+            }
+        })?;
+        self.move_qp(qp, bindings::ib_qp_state_IB_QPS_RTS, |send| {
+            send.raw.max_rd_atomic = param.initiator_depth;
+            // The connection manager would take those that the peer proposed.
+            send.raw.retry_cnt = own.retries.retry_count;
+            send.raw.rnr_retry = own.retries.rnr_retry_count;
+        })
+    }
+
+    /// Moves a queue pair to `state` with the attributes that the connection manager has for it, after `change`.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Self::init_qp_attr`] and of [`Qp::modify`].
+    #[inline(never)] // The attributes take 300 bytes of the stack.
+    fn move_qp(
+        &self,
+        qp: &Qp,
+        state: bindings::ib_qp_state,
+        change: impl FnOnce(&mut QpAttr),
+    ) -> Result {
+        let mut attr = self.init_qp_attr(state)?;
+        change(&mut attr);
+        qp.modify(&attr)
     }
 
     /// Rejects a connection request or response, with private data for the peer.

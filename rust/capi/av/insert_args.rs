@@ -148,13 +148,11 @@ impl InsertResults {
         addresses: impl Iterator<Item = Result<SocketAddr>>,
     ) -> impl Iterator<Item = Insertion> {
         let ids = self.uses_user_ids().then_some(self.addrs);
-        addresses
-            .enumerate()
-            .map(move |(number, address)| Insertion {
-                address,
-                // SAFETY: By the contract of `new`; `check_args` has refused NULL with FI_AV_USER_ID.
-                user_id: ids.map(|ids| unsafe { ids.add(number).read() }),
-            })
+        addresses.enumerate().map(move |(number, address)| {
+            // SAFETY: By the contract of `new`; `check_args` has refused NULL with FI_AV_USER_ID.
+            let user_id = ids.map(|ids| unsafe { ids.add(number).read() });
+            Insertion { address, user_id }
+        })
     }
 }
 
