@@ -108,9 +108,10 @@ mod before_7_3 {
     macro_rules! errnos {
         ($($name:ident)*) => {
             $(
-                // SAFETY: An `Error` is a struct whose only field is the negative errno, which is not 0.
-                pub(crate) const $name: Error =
-                    unsafe { core::mem::transmute::<c_int, Error>(-(kernel::bindings::$name as c_int)) };
+                pub(crate) const $name: Error = {
+                    // SAFETY: An `Error` is a struct whose only field is the negative errno, which is not 0.
+                    unsafe { core::mem::transmute::<c_int, Error>(-(kernel::bindings::$name as c_int)) }
+                };
             )*
         };
     }
