@@ -147,7 +147,7 @@ pub(super) struct EpState {
     pub(super) needs_srx_retry: bool,
     /// State of the check of deferred operations.
     pub(super) stall_check: StallCheck,
-    /// The thread that makes progress, and those that copy.
+    /// State of the turn, and the number of copies without the lock.
     pub(super) turn: Turn,
 }
 
