@@ -29,7 +29,7 @@ def cargo(verb: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     paths = ["--manifest-path", str(PACKAGE / "Cargo.toml"), "--target-dir", str(TARGET)]
     return subprocess.run(
         [program, verb, "--locked", "--quiet", *paths, *arguments],
-        env={**toolchain.environment(), "CARGO_TERM_COLOR": "never"},
+        env={**toolchain.cargo_environment(), "CARGO_TERM_COLOR": "never"},
         capture_output=True,
         text=True,
         check=False,

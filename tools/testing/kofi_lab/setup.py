@@ -119,5 +119,5 @@ def ensure_bindgen() -> None:
         ],
         f"building bindgen {BINDGEN}",
         LOGS / "bindgen.log",
-        toolchain.environment(),
+        toolchain.cargo_environment(),
     )

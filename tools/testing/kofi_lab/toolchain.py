@@ -13,6 +13,7 @@ from .paths import BUILDS, CCACHE, TOOLS
 
 RUSTC = "/usr/bin/rustc"
 RUSTDOC = "/usr/bin/rustdoc"
+DEBIAN_CARGO = "/usr/bin/cargo"
 # Variables that an outer make exports, and that would change the make of a kernel.
 OUTER_MAKE = {"MAKEFLAGS", "MFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "KDIR", "KERNEL", "M", "O", "ARCH"}
 
@@ -76,12 +77,20 @@ def versions() -> str:
 
 def cargo() -> str | None:
     """Returns the path of a cargo that runs, or None. rustup's cargo fails if no toolchain is installed."""
-    for program in (shutil.which("cargo"), "/usr/bin/cargo"):
+    for program in (shutil.which("cargo"), DEBIAN_CARGO):
         if program and os.access(program, os.X_OK):
             answer = subprocess.run([program, "--version"], capture_output=True, check=False)
             if answer.returncode == 0:
                 return program
     return None
+
+
+def cargo_environment() -> dict[str, str]:
+    """Returns the environment of cargo's commands, in which Debian's cargo finds Debian's rustc before rustup's."""
+    env = environment()
+    if cargo() == DEBIAN_CARGO:
+        env["PATH"] = f"{llvm()}/bin:{TOOLS}/bin:{Path(DEBIAN_CARGO).parent}:{env['PATH']}"
+    return env
 
 
 def bindgen() -> str | None:
