@@ -14,7 +14,8 @@ use crate::{
 /// Maximum number of local segments of an RMA operation of a connected endpoint, whatever its `iov_limit` is.
 pub(crate) const RMA_IOV_LIMIT: usize = 256;
 
-/// Maximum number of remote ranges of an RMA operation of a connected endpoint.
+/// Number of remote ranges of an RMA operation that a connected endpoint offers. Its info may ask for up to
+/// [`RMA_IOV_LIMIT`].
 pub(crate) const RMA_RANGE_LIMIT: usize = 16;
 
 /// Position in the local and the remote memory of an RMA operation.

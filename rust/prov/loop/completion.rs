@@ -34,7 +34,7 @@ pub(super) struct CompInfo {
     /// FI_REMOTE_SIGNAL of a transmit: wakes a peer's reader that sleeps until signalled.
     pub(super) remote_signal: bool,
     /// Number of parts of the operation behind this one. Only the last part reports a success.
-    pub(super) later_parts: u8,
+    pub(super) later_parts: u16,
 }
 
 /// Sink for the completions of one direction of an endpoint.

@@ -11,7 +11,10 @@ use super::{
         },
         iov::MAX_IOV,
         msg_info::MsgInfo,
-        rma_cursor::RMA_RANGE_LIMIT, //
+        rma_cursor::{
+            RMA_IOV_LIMIT,
+            RMA_RANGE_LIMIT, //
+        }, //
     },
     op,
     prelude::*, //
@@ -180,7 +183,7 @@ impl Limits {
             tx_iov_limit: size_within(tx.map_or(0, |tx| tx.iov_limit), MAX_IOV, MAX_IOV)?,
             rma_iov_limit: size_within(
                 tx.map_or(0, |tx| tx.rma_iov_limit),
-                RMA_RANGE_LIMIT,
+                RMA_IOV_LIMIT,
                 RMA_RANGE_LIMIT,
             )?,
             rx_iov_limit: size_within(rx.map_or(0, |rx| rx.iov_limit), MAX_IOV, MAX_IOV)?,

@@ -77,7 +77,7 @@ impl Endpoint {
         let posted = tx_channel.post_parts((count, total), |number| {
             let later = count - 1 - number;
             let info = CompInfo {
-                later_parts: later as u8,
+                later_parts: later as u16,
                 ..info
             };
             let data = data.filter(|_| later == 0);

@@ -9,7 +9,10 @@ use super::{
                 COMPLETION_LEVELS,
                 TRANSMIT_FLAGS, //
             },
-            rma_cursor::RMA_RANGE_LIMIT, //
+            rma_cursor::{
+                RMA_IOV_LIMIT,
+                RMA_RANGE_LIMIT, //
+            }, //
         },
         domain::Domain,
         info,
@@ -95,7 +98,11 @@ impl EpAttrs {
             is_for_request: info.handle() != 0,
             solicited_only: info.caps() & FI_REMOTE_SIGNAL != 0,
             tx_iov_limit: segments,
-            rma_iov_limit: within(info.tx().map_or(0, |tx| tx.rma_iov_limit), RMA_RANGE_LIMIT)?,
+            rma_iov_limit: size_within(
+                info.tx().map_or(0, |tx| tx.rma_iov_limit),
+                RMA_IOV_LIMIT,
+                RMA_RANGE_LIMIT,
+            )?,
             rx_iov_limit: match shares_receives {
                 true => 0,
                 false => within(info.rx().map_or(0, |rx| rx.iov_limit), max_sges)?,
