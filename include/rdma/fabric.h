@@ -404,8 +404,10 @@ static inline u8 fi_tc_dscp_get(u32 tclass)
  * @inject_size: maximum bytes of fi_inject(), and of an operation with FI_INJECT
  * @size: maximum number of posted operations
  * @iov_limit: maximum vector entries of an operation; an RMA operation of a
- *	connected endpoint has up to 256, whatever the value is
- * @rma_iov_limit: maximum remote ranges of an RMA operation
+ *	connected endpoint has up to 256, whatever the value is. A datagram endpoint
+ *	has 4, and up to 256 if the hints ask for them
+ * @rma_iov_limit: maximum remote ranges of an RMA operation; a datagram endpoint
+ *	has 1, and up to 256 if the hints ask for them
  * @tclass: traffic class of the packets, see fi_tc_dscp_set() and FI_TC_LABEL; 0
  *	for that of the domain
  */
@@ -431,7 +433,8 @@ struct fi_tx_attr {
  * @comp_order: FI_ORDER_* bits that hold between completions
  * @total_buffered_recv: bytes of unexpected messages held; obsolete
  * @size: maximum number of posted receives
- * @iov_limit: maximum vector entries of a receive
+ * @iov_limit: maximum vector entries of a receive; a datagram endpoint has 4, and
+ *	up to 256 if the hints ask for them. A multi-receive buffer has one
  */
 struct fi_rx_attr {
 	u64			caps;

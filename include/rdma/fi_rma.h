@@ -22,7 +22,8 @@
  * * -FI_EINVAL - no remote range, more of them than the rma_iov_limit, or ranges
  *   of another length than the local memory; more than 256 local segments, or
  *   more than the iov_limit on datagram endpoints; more work requests than the
- *   queue has slots
+ *   queue of a connected endpoint has slots, which a datagram endpoint reports in
+ *   a completion
  * * -FI_EAGAIN - fewer free slots than the operation takes work requests
  * * -FI_ENOKEY - a key of more than 32 bits, which no device has
  * * -FI_EBADFLAGS - FI_INJECT or FI_REMOTE_CQ_DATA of a read

@@ -51,6 +51,12 @@ pub use iter::{
 #[repr(transparent)]
 pub struct Segment(kvec);
 
+// SAFETY: The segment is an address and a length; it gives no access to the range.
+unsafe impl Send for Segment {}
+
+// SAFETY: As above.
+unsafe impl Sync for Segment {}
+
 /// Maximum number of vector entries, above any provider's limit: a larger count is refused as invalid.
 const MAX_VECTOR: usize = 1024;
 

@@ -134,10 +134,12 @@ const PART_ALIGN: usize = 128;
 ///
 /// # Invariants
 ///
-/// `start` points to `len` bytes of the buffer, which are accessed through this part alone.
+/// `start` points to `len` and `extra` bytes of the buffer, which are accessed through this part alone.
 pub(crate) struct BufferPart {
     start: *mut u8,
-    len: usize,
+    len: u32,
+    /// Number of bytes behind the part, for the owner's use.
+    extra: u32,
     descriptor: Descriptor,
     _buffer: Arc<KBox<Buffer>>,
 }
@@ -149,7 +151,8 @@ unsafe impl Send for BufferPart {}
 unsafe impl Sync for BufferPart {}
 
 impl BufferPart {
-    /// Passes `count` zeroed parts of `len` bytes each, not 0, registered in `domain`, to `each`. May sleep.
+    /// Passes `count` zeroed parts of `len` bytes each, not 0, registered in `domain`, to `each`. Each has `extra` bytes
+    /// behind it, a multiple of the word size, for [`Self::extra`]. May sleep.
     ///
     /// # Errors
     ///
@@ -157,11 +160,12 @@ impl BufferPart {
     pub(crate) fn alloc_parts(
         here: ProcessContext,
         domain: &Arc<Domain>,
-        len: usize,
+        (len, extra): (usize, usize),
         count: usize,
         mut each: impl FnMut(Self) -> Result,
     ) -> Result {
-        let stride = len.next_multiple_of(PART_ALIGN);
+        let padded = len.next_multiple_of(mem::size_of::<usize>());
+        let stride = (padded + extra).next_multiple_of(PART_ALIGN);
         let mut most = MAX_SHARED_BUFFER.checked_div(stride).unwrap_or(1).max(1);
         let mut left = count;
         while left > 0 {
@@ -182,7 +186,8 @@ impl BufferPart {
                 // accesses them.
                 each(Self {
                     start: start.wrapping_add(number * stride),
-                    len,
+                    len: len as u32,
+                    extra: extra as u32,
                     descriptor,
                     _buffer: whole.clone(),
                 })?;
@@ -200,10 +205,19 @@ impl BufferPart {
     /// completed or its endpoint has been closed.
     #[inline(always)]
     pub(crate) unsafe fn segment(&mut self, len: usize) -> (Segment, Descriptor) {
-        let len = len.min(self.len);
+        let len = len.min(self.len as usize);
         // SAFETY: By this function's safety requirement.
         let segment = unsafe { Segment::new(self.start.cast(), len) };
         (segment, self.descriptor)
+    }
+
+    /// Returns the words behind the part, which no device accesses. Those that the owner uses from an earlier call are
+    /// not accessed through the result.
+    pub(crate) fn extra(&mut self) -> &mut [usize] {
+        let padded = (self.len as usize).next_multiple_of(mem::size_of::<usize>());
+        let words = self.extra as usize / mem::size_of::<usize>();
+        // SAFETY: By the invariant the memory is the part's own. The buffer and the stride are aligned to words.
+        unsafe { slice::from_raw_parts_mut(self.start.add(padded).cast(), words) }
     }
 }
 
@@ -213,7 +227,7 @@ impl Deref for BufferPart {
     #[inline(always)]
     fn deref(&self) -> &[u8] {
         // SAFETY: By the invariant.
-        unsafe { slice::from_raw_parts(self.start, self.len) }
+        unsafe { slice::from_raw_parts(self.start, self.len as usize) }
     }
 }
 
@@ -221,7 +235,7 @@ impl DerefMut for BufferPart {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: By the invariant.
-        unsafe { slice::from_raw_parts_mut(self.start, self.len) }
+        unsafe { slice::from_raw_parts_mut(self.start, self.len as usize) }
     }
 }
 

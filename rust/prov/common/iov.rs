@@ -5,19 +5,38 @@
 //! The CPU copies a message that fits into one packet or a few: the sender may reuse its memory soon, and the
 //! receive need not be posted before the message arrives. A device reads a longer message from where it is.
 
+mod device;
 mod io_vec;
+mod slot;
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
 
-use crate::fi::prelude::*;
-
-pub(crate) use io_vec::AddrCheck;
-use io_vec::{
-    IoSeg,
-    IoVec, //
+use crate::{
+    fi::prelude::*,
+    util::cold::call_cold, //
 };
 
-/// Limit of the segments of a message.
+pub(crate) use device::{
+    DeviceBuf,
+    PostedDevice, //
+};
+pub(crate) use io_vec::{
+    AddrCheck,
+    Vector, //
+};
+use io_vec::{
+    IoSeg,
+    IoVec,
+    PostedVec, //
+};
+pub(crate) use slot::{
+    IovBlock,
+    IovLimits,
+    RmaRanges,
+    Slot, //
+};
+
+/// Number of segments of a message that an entry has room for. More need a [`Slot`].
 pub(crate) const MAX_IOV: usize = 4;
 
 /// Source memory of an operation that sends.
@@ -25,7 +44,14 @@ pub(crate) const MAX_IOV: usize = 4;
 /// # Invariants
 ///
 /// The memory belongs to an operation that has not completed.
-pub(crate) struct SrcBuf(IoVec);
+#[derive(Clone, Copy)]
+pub(crate) struct SrcIov<V>(V);
+
+/// Source memory of an operation in its entry.
+pub(crate) type SrcBuf = SrcIov<IoVec>;
+
+/// Source memory of an operation that is being posted.
+pub(crate) type PostedSrc<'a> = SrcIov<PostedVec<'a>>;
 
 impl SrcBuf {
     /// Memory of no bytes.
@@ -44,7 +70,8 @@ impl SrcBuf {
     #[inline(always)]
     pub(crate) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
-        Ok(Self(IoVec::new(memory, AddrCheck::Device)?))
+        let posted = PostedVec::new(memory, AddrCheck::Device, MAX_IOV)?;
+        Ok(Self(posted.into_entry(&[], Slot::none)))
     }
 
     /// Wraps memory that is read only while the operation is posted, and that may be on a stack.
@@ -59,7 +86,8 @@ impl SrcBuf {
     #[inline(always)]
     pub(crate) unsafe fn new_inject(memory: Memory<'_>) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
-        Ok(Self(IoVec::new(memory, AddrCheck::Kernel)?))
+        let posted = PostedVec::new(memory, AddrCheck::Kernel, MAX_IOV)?;
+        Ok(Self(posted.into_entry(&[], Slot::none)))
     }
 
     /// Wraps a part of a region. The part was validated when the region was registered.
@@ -74,22 +102,14 @@ impl SrcBuf {
         Self(IoVec::from_region(part))
     }
 
-    /// Copies `len` bytes at offset `at` to offset `to_at` of `to`. Returns the number of bytes copied.
-    pub(crate) fn copy_range_to(&self, at: usize, len: usize, to: &DstBuf, to_at: usize) -> usize {
-        self.0.for_each_segment(at, len, |from, before| {
-            to.0.for_each_segment(to_at + before, from.len, |into, done| {
-                let from = (from.addr + done) as *const u8;
-                // SAFETY: By the invariants `from` can be read and `into` written, `done` bytes into `from`.
-                // They may overlap: an endpoint can send to itself.
-                unsafe { ptr::copy(from, into.addr as *mut u8, into.len) };
-            });
-        })
-    }
-
-    /// Returns the total length.
-    #[inline(always)]
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
+    /// Returns all segments, to be registered, as the argument of `register`.
+    ///
+    /// # Safety
+    ///
+    /// The region is closed before the operation that owns this memory completes.
+    pub(crate) unsafe fn with_segments<R>(&self, register: impl FnOnce(&[Segment]) -> R) -> R {
+        // SAFETY: By this function's safety requirement.
+        unsafe { self.0.with_segments(|segments, _| register(segments)) }
     }
 
     /// Returns the first contiguous segment of the `len` bytes at offset `at`, for a device to read.
@@ -105,101 +125,91 @@ impl SrcBuf {
         // SAFETY: By this function's safety requirement.
         unsafe { self.0.first_contiguous(at, len) }
     }
+}
 
-    /// Returns all segments, to be registered; array entries after the last segment are empty.
+impl<'a> PostedSrc<'a> {
+    /// Memory of no bytes.
+    pub(crate) const EMPTY: Self = Self(PostedVec::EMPTY);
+
+    /// Wraps the memory of an operation that sends, up to `limit` segments.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`Self::new`], but for more than `limit` segments.
     ///
     /// # Safety
     ///
-    /// The region is closed before the operation that owns this memory completes.
-    pub(crate) unsafe fn segments(&self) -> [Segment; MAX_IOV] {
-        // SAFETY: By this function's safety requirement.
-        unsafe { self.0.segments() }
+    /// The requirements of [`Self::new`], or with [`AddrCheck::Kernel`] those of [`Self::new_inject`].
+    #[inline(always)]
+    pub(crate) unsafe fn borrow(
+        memory: Memory<'a>,
+        check: AddrCheck,
+        limit: usize,
+    ) -> Result<Self> {
+        // INVARIANT: By this function's safety requirement, and the invariant of segments.
+        Ok(Self(PostedVec::new(memory, check, limit)?))
+    }
+
+    /// Returns the memory for the entry of the operation. More segments than an entry has room for are stored in its
+    /// slot; no memory is left if it is too small.
+    #[inline(always)]
+    pub(crate) fn into_entry<'s>(self, slot: impl FnOnce() -> Slot<'s>) -> SrcBuf {
+        // INVARIANT: The memory is that of `self`.
+        SrcIov(self.0.into_entry(&[], slot))
+    }
+}
+
+impl<V: Vector> SrcIov<V> {
+    /// Copies `len` bytes at offset `at` to offset `to_at` of `to`. Returns the number of bytes copied.
+    pub(crate) fn copy_range_to(&self, at: usize, len: usize, to: &DstBuf, to_at: usize) -> usize {
+        if self.0.is_long() || to.0.is_long() {
+            return call_cold(move || self.copy_long(at, len, to, to_at));
+        }
+        self.0.for_each_segment(at, len, |(from, len), before| {
+            to.0.for_each_segment(to_at + before, len, |(into, len), done| {
+                // SAFETY: By the invariants `from` can be read and `into` written, `done` bytes into `from`.
+                // They may overlap: an endpoint can send to itself.
+                unsafe { ptr::copy((from + done) as *const u8, into as *mut u8, len) };
+            });
+        })
+    }
+
+    /// Implements [`Self::copy_range_to`] for long vectors: visits each segment once.
+    fn copy_long(&self, at: usize, len: usize, to: &DstBuf, to_at: usize) -> usize {
+        let (mut sources, mut targets) = (self.0.iter_from(at), to.0.iter_from(to_at));
+        let (mut from, mut into) = (sources.next(), targets.next());
+        let mut done = 0;
+        while let (Some(source), Some(target)) = (from, into) {
+            let here = source.len.min(target.len).min(len - done);
+            // SAFETY: By the invariants `source` can be read and `target` written. They may overlap: an endpoint can
+            // send to itself.
+            unsafe { ptr::copy(source.addr() as *const u8, target.addr() as *mut u8, here) };
+            done += here;
+            if done == len {
+                break;
+            }
+            let rest = |seg: IoSeg| Some(seg.behind(here)).filter(|rest| rest.len > 0);
+            from = rest(source).or_else(|| sources.next());
+            into = rest(target).or_else(|| targets.next());
+        }
+        done
+    }
+
+    /// Returns the total length.
+    #[inline(always)]
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
     }
 
     /// Copies the bytes at offset `at` to `packet`. Returns the number of bytes copied.
     #[inline(always)]
     pub(crate) fn copy_to_slice(&self, at: usize, packet: &mut [u8]) -> usize {
         let (to, len) = (packet.as_mut_ptr(), packet.len());
-        self.0.for_each_segment(at, len, |run, before| {
+        self.0.for_each_segment(at, len, |(from, len), before| {
             // SAFETY: The segments together are no longer than the packet, to which this has exclusive access.
             // By the invariants the segment can be read; a concurrent write changes which bytes are sent.
-            unsafe { ptr::copy_nonoverlapping(run.addr as *const u8, to.add(before), run.len) };
+            unsafe { ptr::copy_nonoverlapping(from as *const u8, to.add(before), len) };
         })
-    }
-}
-
-/// Returns the descriptor of each segment of `memory` that is not empty.
-///
-/// # Errors
-///
-/// -FI_EINVAL for more than [`MAX_IOV`] segments.
-pub(crate) fn collect_descriptors(
-    memory: Memory<'_>,
-    descriptors: &[Descriptor],
-) -> Result<[Descriptor; MAX_IOV]> {
-    let mut found = [Descriptor::NONE; MAX_IOV];
-    if descriptors.is_empty() {
-        return Ok(found);
-    }
-    let (mut given, mut free) = (descriptors.iter().copied(), found.iter_mut());
-    memory.for_each(|part| {
-        let descriptor = given.next().unwrap_or(Descriptor::NONE);
-        if !part.is_empty() {
-            *free.next().ok_or(Errno::EINVAL)? = descriptor;
-        }
-        Ok(())
-    })?;
-    Ok(found)
-}
-
-/// Memory of an operation that a device accesses, with the segments' descriptors.
-///
-/// # Invariants
-///
-/// The invariants of [`SrcBuf`], or of [`DstBuf`] if the device writes, hold; descriptor `i` belongs to segment `i`.
-pub(crate) struct DeviceBuf {
-    iov: IoVec,
-    descriptors: [Descriptor; MAX_IOV],
-}
-
-impl DeviceBuf {
-    /// Wraps the memory of an operation.
-    ///
-    /// # Errors
-    ///
-    /// Errors of [`SrcBuf::new`].
-    ///
-    /// # Safety
-    ///
-    /// The result is dropped before the operation completes. With [`AddrCheck::Registered`] regions contain the
-    /// memory.
-    pub(crate) unsafe fn new(
-        memory: Memory<'_>,
-        descriptors: &[Descriptor],
-        check: AddrCheck,
-    ) -> Result<Self> {
-        // INVARIANT: By this function's safety requirement; empty parts have been left out of both.
-        Ok(Self {
-            iov: IoVec::new(memory, check)?,
-            descriptors: collect_descriptors(memory, descriptors)?,
-        })
-    }
-
-    /// Calls `post` to post the operation.
-    ///
-    /// # Safety
-    ///
-    /// Operations that `post` posts with it complete before the operation that owns this memory.
-    pub(crate) unsafe fn with_memory<R>(
-        &self,
-        post: impl FnOnce(Memory<'_>, &[Descriptor]) -> R,
-    ) -> R {
-        let count = self.iov.segs.iter().filter(|run| run.len > 0).count();
-        // SAFETY: By this function's safety requirement.
-        let parts = unsafe { self.iov.segments() };
-        let parts = parts.get(..count).unwrap_or(&[]);
-        let descriptors = self.descriptors.get(..count).unwrap_or(&[]);
-        post(Memory::Segments(parts), descriptors)
     }
 }
 
@@ -208,7 +218,57 @@ impl DeviceBuf {
 /// # Invariants
 ///
 /// The memory belongs to an operation that has not completed, and no device accesses it.
-pub(crate) struct DstBuf(IoVec);
+#[derive(Clone, Copy)]
+pub(crate) struct DstIov<V>(V);
+
+/// Destination memory of an operation in its entry.
+pub(crate) type DstBuf = DstIov<IoVec>;
+
+/// Destination memory of an operation that is being posted.
+pub(crate) type PostedDst<'a> = DstIov<PostedVec<'a>>;
+
+impl<V: Vector> DstIov<V> {
+    /// Returns whether there are more segments than an entry has room for.
+    #[inline(always)]
+    pub(crate) fn is_long(&self) -> bool {
+        self.0.is_long()
+    }
+}
+
+impl<'a> PostedDst<'a> {
+    /// Wraps the memory of an operation that receives, up to `limit` segments.
+    ///
+    /// # Errors
+    ///
+    /// Errors of [`PostedSrc::borrow`].
+    ///
+    /// # Safety
+    ///
+    /// The requirements of [`Self::new`]. With [`AddrCheck::Registered`] regions contain the memory.
+    #[inline(always)]
+    pub(crate) unsafe fn borrow(
+        memory: Memory<'a>,
+        check: AddrCheck,
+        limit: usize,
+    ) -> Result<Self> {
+        // INVARIANT: By this function's safety requirement, and the invariant of segments.
+        Ok(Self(PostedVec::new(memory, check, limit)?))
+    }
+
+    /// Returns the descriptor of each segment that is not empty, or none of a long vector; `given` are those of all
+    /// parts, or none.
+    pub(crate) fn descriptors(&self, given: &[Descriptor]) -> [Descriptor; MAX_IOV] {
+        self.0.descriptors(given)
+    }
+
+    /// Returns the memory for the entry of the operation. More segments than an entry has room for are stored in its
+    /// slot; no memory is left if it is too small.
+    #[inline(always)]
+    pub(crate) fn into_entry<'s>(self, slot: impl FnOnce() -> Slot<'s>) -> DstBuf {
+        // INVARIANT: The memory is that of `self`.
+        DstIov(self.0.into_entry(&[], slot))
+    }
+}
 
 impl DstBuf {
     /// Memory of no bytes.
@@ -225,23 +285,9 @@ impl DstBuf {
     /// The result is dropped before the operation completes, and nothing else writes to the memory until then.
     #[inline(always)]
     pub(crate) unsafe fn new(memory: Memory<'_>) -> Result<Self> {
-        // SAFETY: By this function's safety requirement.
-        unsafe { Self::new_checked(memory, AddrCheck::Device) }
-    }
-
-    /// Wraps the memory of an operation that receives, with a check of its addresses.
-    ///
-    /// # Errors
-    ///
-    /// Errors of [`SrcBuf::new`].
-    ///
-    /// # Safety
-    ///
-    /// The requirements of [`Self::new`]. With [`AddrCheck::Registered`] regions contain the memory.
-    #[inline(always)]
-    pub(crate) unsafe fn new_checked(memory: Memory<'_>, check: AddrCheck) -> Result<Self> {
         // INVARIANT: By this function's safety requirement, and the invariant of segments.
-        Ok(Self(IoVec::new(memory, check)?))
+        let posted = PostedVec::new(memory, AddrCheck::Device, MAX_IOV)?;
+        Ok(Self(posted.into_entry(&[], Slot::none)))
     }
 
     /// Wraps a part of a region. The part was validated when the region was registered. If another writer
@@ -256,8 +302,8 @@ impl DstBuf {
         Self(IoVec::from_region(part))
     }
 
-    /// Returns all segments, for a receive that takes this operation's place; array entries after the last segment
-    /// are empty.
+    /// Returns all segments, at most [`MAX_IOV`], for a receive that takes this operation's place; array entries after
+    /// the last segment are empty.
     ///
     /// # Safety
     ///
@@ -290,14 +336,14 @@ impl DstBuf {
     /// Splits the first `len` bytes, or all if there are fewer, off memory of one segment, for an operation of
     /// their own. The rest begins at the next multiple of `alignment`, a power of two.
     pub(crate) fn split_off_front(&mut self, len: usize, alignment: usize) -> Self {
-        let [run, ..] = &mut self.0.segs;
-        let (addr, len) = (run.addr, len.min(run.len));
-        let gap = run.addr.wrapping_add(len).wrapping_neg() & (alignment - 1);
-        let taken = len.saturating_add(gap).min(run.len);
-        run.addr = run.addr.wrapping_add(taken);
-        run.len -= taken;
+        let IoVec::Direct([rest, ..]) = &mut self.0 else {
+            return Self::EMPTY;
+        };
+        let front = rest.front(len);
+        let gap = rest.addr().wrapping_add(front.len).wrapping_neg() & (alignment - 1);
+        *rest = rest.behind(front.len.saturating_add(gap).min(rest.len));
         // INVARIANT: The bytes are valid as part of `self`, which does not have them any more.
-        Self(IoVec::single(IoSeg { addr, len }))
+        Self(IoVec::single(front))
     }
 
     /// Returns the first contiguous segment of the `len` bytes at offset `at`, for a device to write.
@@ -319,10 +365,10 @@ impl DstBuf {
     #[inline(always)]
     pub(crate) fn copy_from_slice(&self, at: usize, packet: &[u8]) -> usize {
         let (from, len) = (packet.as_ptr(), packet.len());
-        self.0.for_each_segment(at, len, |run, before| {
+        self.0.for_each_segment(at, len, |(into, len), before| {
             // SAFETY: The segments together are no longer than the packet, to which this has access. By the
             // invariants nothing else accesses the segment.
-            unsafe { ptr::copy_nonoverlapping(from.add(before), run.addr as *mut u8, run.len) };
+            unsafe { ptr::copy_nonoverlapping(from.add(before), into as *mut u8, len) };
         })
     }
 }
@@ -361,7 +407,7 @@ impl Payload for [u8] {
     }
 }
 
-impl Payload for SrcBuf {
+impl<V: Vector> Payload for SrcIov<V> {
     fn len(&self) -> usize {
         self.len()
     }

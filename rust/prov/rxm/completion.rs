@@ -427,13 +427,13 @@ impl RxSink {
 /// buffer. Returns the receive of the buffer when its last message completes.
 fn complete_slot(
     rx_ctx: &mut RxCtx,
-    receive: &Receive,
+    receive: &mut Receive,
     completion: &mut Completion,
 ) -> Option<ListBox<Receive>> {
     let (is_last, freed) = match receive.kind {
         RxKind::Single => (false, None),
         RxKind::Shared => {
-            rx_ctx.complete_shared();
+            rx_ctx.complete_shared(receive);
             (false, None)
         }
         RxKind::Multi { .. } => (true, None),

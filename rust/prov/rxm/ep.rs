@@ -307,7 +307,7 @@ impl Endpoint {
     ) -> Result {
         if let Some(packets) = packets {
             let packets = packets.core().clone().into_any().downcast::<Stx>();
-            self.core.use_stx(packets.map_err(|_| Errno::EINVAL)?);
+            self.core.use_stx(packets.map_err(|_| Errno::EINVAL)?)?;
         }
         let Some(shared) = shared else {
             return Ok(());

@@ -19,6 +19,7 @@ use super::{
         EpState, //
     },
     info,
+    iov::IovLimits,
     lower::{
         ProtectionDomain,
         Route, //
@@ -82,6 +83,8 @@ pub(super) struct EpCore {
     pub(super) protection: Arc<ProtectionDomain>,
     /// Rights that peers have on registered memory.
     pub(super) rights: EpRights,
+    /// Limits of the vectors of transmits.
+    pub(super) iov_limits: IovLimits,
     #[pin]
     pub(super) inner: FastLockIrq<EpInner>,
     pub(super) bound: OnceBox<Bound>,
@@ -157,11 +160,13 @@ impl EpCore {
         let name = domain.fabric().provider_name();
         let protection = domain.protection_domain(rights)?.clone();
         let regions = (domain.regions().clone(), rights);
+        let iov_limits = info::tx_iov_limits_of(info)?;
         let state = EpState::new(receives, size, regions, name)?;
         let is_local = info::is_local(info) && protection.has_local();
         let reports_remote_writes = rights.has_rma_write();
         let sinks = CompSinks::new(transmits, receives, reports_remote_writes)?;
         let inner = EpInner::new(state, sinks);
+        let rights = (rights, iov_limits);
         Self::assemble((domain, protection), rights, inner, cm, is_local)
     }
 
@@ -169,7 +174,7 @@ impl EpCore {
     #[inline(never)]
     fn assemble(
         (domain, protection): (Arc<Domain>, Arc<ProtectionDomain>),
-        rights: EpRights,
+        (rights, iov_limits): (EpRights, IovLimits),
         inner: impl Init<EpInner>,
         cm: KBox<ConnMgr>,
         is_local: bool,
@@ -179,6 +184,7 @@ impl EpCore {
                 domain,
                 protection,
                 rights,
+                iov_limits,
                 inner <- FastLockIrq::new(
                     inner,
                     c"kofi::rxm::EpState",

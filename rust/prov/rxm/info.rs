@@ -4,9 +4,13 @@
 
 pub(super) use super::super::common::hints::uses_shared_rx;
 use super::{
+    super::common::rma_cursor::RMA_IOV_LIMIT,
     ep_state::TX_SIZE,
     flags::COMPLETION_LEVELS,
-    iov::MAX_IOV,
+    iov::{
+        IovLimits,
+        MAX_IOV, //
+    },
     wire::EAGER, //
 };
 use crate::{
@@ -22,6 +26,7 @@ use crate::{
     fi::{
         info::{
             selects_caps,
+            size_within,
             CORE_CAPS, //
         },
         prelude::*, //
@@ -36,6 +41,9 @@ pub(super) const MAX_RECVS: usize = 16_384;
 
 /// Number of posted receives of a context whose info names none.
 pub(super) const DEFAULT_RECVS: usize = 256;
+
+/// Largest number of segments of an operation, and of remote ranges of a read or write.
+pub(super) const IOV_LIMIT: usize = RMA_IOV_LIMIT;
 
 /// Largest number of transmit contexts, and of receive contexts, of a scalable endpoint.
 pub(super) const CONTEXTS: usize = 16;
@@ -138,8 +146,8 @@ pub(super) fn max_msg_size(lower: &Info) -> usize {
     lower.ep().map_or(EAGER, |ep| ep.max_msg_size)
 }
 
-/// Returns the datagram info `name` over the connected endpoints of `lower`, with as many contexts as `hints` ask
-/// for, up to the limit. May sleep.
+/// Returns the datagram info `name` over the connected endpoints of `lower`, with as many contexts, segments and remote
+/// ranges as `hints` ask for, up to the limits. May sleep.
 ///
 /// # Errors
 ///
@@ -156,7 +164,15 @@ pub(super) fn from_lower(
     let of_domain = lower.caps() & (COMM_CAPS | CORE_CAPS);
     info.set_caps((TRANSMIT_CAPS | RECEIVE_CAPS) & !missing | of_domain);
     info.set_mode(0);
-    *info.tx_mut()? = transmits();
+    let wanted_tx = hints.and_then(Info::tx);
+    let iov_limit = |wanted: usize| wanted.clamp(MAX_IOV, IOV_LIMIT);
+    *info.tx_mut()? = fi_tx_attr {
+        iov_limit: iov_limit(wanted_tx.map_or(0, |tx| tx.iov_limit)),
+        rma_iov_limit: wanted_tx
+            .map_or(0, |tx| tx.rma_iov_limit)
+            .clamp(1, IOV_LIMIT),
+        ..transmits()
+    };
     info.tx_mut()?.caps &= !(missing & FI_COLLECTIVE);
     if selects_caps(hints, FI_RMA) {
         // Reads and writes have the completion levels of the lower endpoint.
@@ -168,7 +184,7 @@ pub(super) fn from_lower(
         op_flags: FI_COMPLETION,
         msg_order: abi::FI_ORDER_SAS,
         size: MAX_RECVS,
-        iov_limit: MAX_IOV,
+        iov_limit: iov_limit(hints.and_then(Info::rx).map_or(0, |rx| rx.iov_limit)),
         ..pin_init::zeroed()
     };
     let asked = |count: fn(&fi_ep_attr) -> usize| {
@@ -230,6 +246,39 @@ pub(super) fn transmits() -> fi_tx_attr {
         rma_iov_limit: 1,
         ..pin_init::zeroed()
     }
+}
+
+/// Returns the limits of the vectors of a transmit. A limit of 0 stands for the default.
+///
+/// # Errors
+///
+/// -FI_EINVAL for more than the largest limits.
+pub(super) fn tx_iov_limits((segments, ranges): (usize, usize)) -> Result<IovLimits> {
+    Ok(IovLimits {
+        segments: size_within(segments, IOV_LIMIT, MAX_IOV)?.max(MAX_IOV),
+        ranges: size_within(ranges, IOV_LIMIT, 1)?,
+    })
+}
+
+/// Returns the limits of the vectors of an endpoint's transmits.
+///
+/// # Errors
+///
+/// Errors of [`tx_iov_limits`].
+pub(super) fn tx_iov_limits_of(info: &Info) -> Result<IovLimits> {
+    tx_iov_limits(
+        info.tx()
+            .map_or((0, 0), |tx| (tx.iov_limit, tx.rma_iov_limit)),
+    )
+}
+
+/// Returns the maximum number of segments of a receive. A limit of 0 stands for the default.
+///
+/// # Errors
+///
+/// -FI_EINVAL for more than the largest limit.
+pub(super) fn rx_iov_limit(segments: usize) -> Result<usize> {
+    size_within(segments, IOV_LIMIT, MAX_IOV)
 }
 
 /// Returns whether an endpoint uses a shared transmit context.

@@ -22,7 +22,7 @@ use super::{
     },
     ep_core::EpCore,
     ep_state::EpState,
-    iov::SrcBuf,
+    iov::PostedSrc,
     matcher::MsgKey,
     pkt_buf::{
         BufState,
@@ -59,11 +59,11 @@ pub(super) const SEGMENTED: usize = 8 * EAGER;
 const TURN_TRIES: u32 = 64;
 
 /// A message in the memory of its sender.
-pub(super) struct LocalMsg {
+pub(super) struct LocalMsg<'a> {
     /// The message.
     pub(super) message: Message,
     /// Memory of the message.
-    pub(super) from: SrcBuf,
+    pub(super) from: PostedSrc<'a>,
     /// True if the message completes when it is in its receive.
     pub(super) wants_ack: bool,
 }
@@ -75,41 +75,40 @@ pub(super) struct LocalPath {
     ep: Arc<ep::Endpoint>,
 }
 
-impl LocalMsg {
+impl LocalMsg<'_> {
     /// Makes the message a transmit operation in a packet buffer.
     #[inline(always)]
-    pub(super) fn fill_packet(self, packet: &mut Packet) {
+    pub(super) fn fill_packet(&self, packet: &mut Packet) {
         let Self {
             message,
             from,
             wants_ack,
-        } = self;
+        } = *self;
         if wants_ack {
             packet.ack = TxAck::Wanted;
         }
-        match message.len as usize {
-            len if len <= EAGER => {
-                from.copy_to_slice(0, packet.payload());
-                packet.write(0, &PktHdr::Eager(message), len);
-                packet.state = BufState::Tx(TxOp::Eager);
-            }
-            len if len <= SEGMENTED => {
-                packet.state = BufState::Tx(TxOp::Sar(SarTx {
-                    message,
-                    from,
-                    next: 0,
-                }));
-            }
-            _ => {
-                packet.state = BufState::Tx(TxOp::Rndv(RndvTx::new(message, from)));
-            }
+        let len = message.len as usize;
+        if len <= EAGER {
+            from.copy_to_slice(0, packet.payload());
+            packet.write(0, &PktHdr::Eager(message), len);
+            packet.state = BufState::Tx(TxOp::Eager);
+            return;
         }
+        let from = from.into_entry(|| packet.slot());
+        packet.state = BufState::Tx(match len <= SEGMENTED {
+            true => TxOp::Sar(SarTx {
+                message,
+                from,
+                next: 0,
+            }),
+            false => TxOp::Rndv(RndvTx::new(message, from)),
+        });
     }
 }
 
 impl LocalPath {
     /// Delivers a message to the peer. Returns true if the peer has taken it. The caller holds no lock.
-    pub(super) fn deliver(&self, local_msg: &LocalMsg) -> bool {
+    pub(super) fn deliver(&self, local_msg: &LocalMsg<'_>) -> bool {
         let call = |peer: &(dyn Any + Send + Sync), source: Source| {
             let core: Option<&EpCore> = peer.downcast_ref();
             core.is_some_and(|core| core.receive_local(source, local_msg))
@@ -124,7 +123,7 @@ impl LocalPath {
 impl EpCore {
     /// Receives a message from a peer on the same host, whose connection has the given `source`. Returns true if it
     /// was taken.
-    fn receive_local(&self, source: Source, local_msg: &LocalMsg) -> bool {
+    fn receive_local(&self, source: Source, local_msg: &LocalMsg<'_>) -> bool {
         let Ok(bound) = self.bound() else {
             return false;
         };
@@ -210,7 +209,7 @@ impl EpState {
 
 impl Held<'_> {
     /// Receives a message after everything that arrived earlier on the connection. Returns true if it was taken.
-    fn receive_local(&mut self, conn_gen: usize, local_msg: &LocalMsg) -> bool {
+    fn receive_local(&mut self, conn_gen: usize, local_msg: &LocalMsg<'_>) -> bool {
         let LocalMsg {
             message,
             from,

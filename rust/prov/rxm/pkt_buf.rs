@@ -10,7 +10,10 @@ use super::{
         Inflight,
         PostError, //
     },
-    iov::SrcBuf,
+    iov::{
+        Slot,
+        SrcBuf, //
+    },
     lower::LowerEp,
     matcher::MsgKey,
     tx_op::{
@@ -128,8 +131,8 @@ impl Indexed for Packet {
 }
 
 impl Packet {
-    /// Allocates free buffers with the given numbers and of `size` bytes each for the endpoints of `domain`, and
-    /// passes each to `take`. May sleep.
+    /// Allocates free buffers with the given numbers for the endpoints of `domain`, and passes each to `take`. Each has
+    /// `size` bytes and a slot of `slot_size` bytes for vectors. May sleep.
     ///
     /// # Errors
     ///
@@ -138,10 +141,10 @@ impl Packet {
         here: ProcessContext,
         domain: &Arc<Domain>,
         mut numbers: Range<u32>,
-        size: usize,
+        (size, slot_size): (usize, usize),
         mut take: impl FnMut(ListBox<Self>),
     ) -> Result {
-        BufferPart::alloc_parts(here, domain, size, numbers.len(), |memory| {
+        BufferPart::alloc_parts(here, domain, (size, slot_size), numbers.len(), |memory| {
             if let Some(number) = numbers.next() {
                 take(ListBox::new(Self {
                     number,
@@ -362,6 +365,12 @@ impl Packet {
             .unwrap_or(&mut [])
     }
 
+    /// Returns the slot for the vectors of an operation that begins in the buffer.
+    pub(super) fn slot(&mut self) -> Slot<'_> {
+        // SAFETY: The vectors are stored in `state`, whose operation ends before another one begins.
+        unsafe { Slot::new(self.memory.extra()) }
+    }
+
     /// Returns the whole memory.
     pub(super) fn bytes(&mut self) -> &mut [u8] {
         &mut self.memory
@@ -539,7 +548,7 @@ impl RmaTx {
             peer: FI_ADDR_UNSPEC,
             tag: None,
         };
-        let operation = Operation::Rma(self.way, slice::from_ref(&self.remote));
+        let operation = Operation::Rma(self.way, self.remote.as_slice());
         lower.transmit(operation, &message)
     }
 }

@@ -9,7 +9,7 @@ use super::{
     },
     dispatch::RxMsg,
     ep_state::EpState,
-    iov::DstBuf,
+    iov::PostedDst,
     matcher::{
         MsgKey,
         PostResult, //
@@ -35,11 +35,10 @@ impl EpState {
     pub(super) fn receive(
         &mut self,
         at: u8,
-        into: DstBuf,
+        into: PostedDst<'_>,
         req: &RecvReq,
     ) -> Option<ListBox<Receive>> {
-        let mut receive = self.rx_ctxs.ctx_mut(at).get_free()?;
-        receive.into = into;
+        let mut receive = self.rx_ctxs.ctx_mut(at).get_entry(into)?;
         receive.context = req.context;
         receive.reports_success = req.reports_success;
         Some(receive)

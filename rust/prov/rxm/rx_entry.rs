@@ -6,6 +6,8 @@ use super::{
     inflight::Indexed,
     iov::{
         DstBuf,
+        IovBlock,
+        PostedDst,
         MAX_IOV, //
     },
     matcher::{
@@ -71,7 +73,7 @@ pub(super) struct SrxRecv {
     pub(super) context: Context,
     /// True if a success is reported although the queue is selective.
     pub(super) reports_success: bool,
-    /// Entry of the receive at an owner in another module.
+    /// Entry of the receive at an owner in another module, or number of its slot in the context, or 0.
     pub(super) peer_entry: usize,
 }
 
@@ -170,7 +172,7 @@ pub(super) struct Receive {
     pub(super) reports_success: bool,
     /// True if the receive has been reported, and only its sender has to be notified.
     pub(super) is_reported: bool,
-    /// Entry of a shared receive at an owner in another module.
+    /// Entry of a shared receive at an owner in another module, or number of its slot in the context.
     pub(super) peer_entry: usize,
     /// Descriptors of the memory.
     descriptors: [Descriptor; MAX_IOV],
@@ -280,6 +282,13 @@ impl Receive {
         self.into = DstBuf::EMPTY;
         self.is_reported = false;
         self.rndv = None;
+    }
+
+    /// Sets the memory of a receive that begins. A long vector is stored in the slot of the entry.
+    #[inline(always)]
+    pub(super) fn set_memory(&mut self, into: PostedDst<'_>, iov_block: &mut IovBlock) {
+        // SAFETY: The slot has the number of this entry, which drops the vector when the receive has ended.
+        self.into = into.into_entry(|| unsafe { iov_block.slot(self.number) });
     }
 
     /// Returns whether the entry is internal: never posted, for messages with a [`RxTarget`].

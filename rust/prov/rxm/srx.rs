@@ -13,17 +13,19 @@
 //! endpoints is here.
 
 pub(super) mod ep;
+mod slots;
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
 
+use self::slots::SrxSlots;
 use super::{
     domain::Domain,
     ep::PEEK_FLAGS,
     flags::check_flags,
     info,
     iov::{
-        collect_descriptors,
-        DstBuf,
+        AddrCheck,
+        PostedDst,
         MAX_IOV, //
     },
     matcher::{
@@ -112,6 +114,7 @@ struct SrxState {
     matcher: KBox<Matcher<SrxNode, UnexpMsg>>,
     /// Free nodes.
     free: BoxList<SrxNode>,
+    slots: SrxSlots,
     ep_slots: KVec<Option<EpSlot>>,
     /// Number of starved endpoints.
     starved: usize,
@@ -173,7 +176,7 @@ impl Srx {
     /// -FI_EINVAL for attributes beyond the limits, or capabilities that shared receives do not have; -FI_ENOMEM.
     pub(super) fn new(domain: Option<Arc<Domain>>, attr: &Attr) -> Result<Arc<Self>> {
         let size = attr.size_within(info::DEFAULT_RECVS, info::MAX_RECVS)?;
-        let parts = attr.segments_within(MAX_IOV)?;
+        let parts = info::rx_iov_limit(attr.segments)?;
         if attr.caps & !info::SHARED_CAPS != 0 {
             return Err(Errno::EINVAL);
         }
@@ -211,6 +214,7 @@ impl Srx {
         let state = SrxState {
             matcher,
             free,
+            slots: SrxSlots::new(size, parts)?,
             ep_slots: KVec::new(),
             starved: 0,
             is_closed: false,
@@ -368,6 +372,9 @@ impl Srx {
             imported.owner().free(peer_entry);
             return;
         }
+        if peer_entry != 0 {
+            self.state.lock().slots.put(peer_entry);
+        }
         // Orders accesses to the memory before the next post.
         let _ = self.used.fetch_sub(1usize, Release);
     }
@@ -389,7 +396,10 @@ impl Srx {
                 let _ = self.post_node(state, node, Matcher::post_again);
             }
             // Cannot happen: each receive in use has a node.
-            None => self.complete(srx_recv.peer_entry),
+            None => {
+                state.slots.put(srx_recv.peer_entry);
+                let _ = self.used.fetch_sub(1usize, Release);
+            }
         }
     }
 
@@ -420,7 +430,8 @@ impl Srx {
                     drop(state);
                     state = self.state.lock();
                 }
-                PostResult::Refused(node) => {
+                PostResult::Refused(mut node) => {
+                    state.slots.put(node.srx_recv.take().peer_entry);
                     state.free.push_front(node);
                     let _ = self.used.fetch_sub(1usize, Relaxed);
                     self.posted.sub(1);
@@ -492,15 +503,9 @@ impl provider::SharedReceive for Srx {
         if let Some(domain) = &self.domain {
             domain.check_descriptors(message.memory, message.descriptors)?;
         }
-        let srx_recv = SrxRecv {
-            tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
-            // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
-            into: unsafe { DstBuf::new(message.memory) }?,
-            descriptors: collect_descriptors(message.memory, message.descriptors)?,
-            context: message.context,
-            reports_success: message.flags & FI_COMPLETION != 0,
-            peer_entry: 0,
-        };
+        // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
+        let into = unsafe { PostedDst::borrow(message.memory, AddrCheck::Device, self.parts) }?;
+        let descriptors = into.descriptors(message.descriptors);
         let mut state = self.state.lock();
         if state.is_closed {
             return Err(Errno::EOPBADSTATE);
@@ -514,7 +519,15 @@ impl provider::SharedReceive for Srx {
             self.again.add(1);
             return Err(Errno::EAGAIN);
         };
-        node.srx_recv = srx_recv;
+        let (into, peer_entry) = state.slots.store(into);
+        node.srx_recv = SrxRecv {
+            tag: message.tag.map(|tag| (tag.tag, tag.ignore)),
+            into,
+            descriptors,
+            context: message.context,
+            reports_success: message.flags & FI_COMPLETION != 0,
+            peer_entry,
+        };
         let _ = self.used.fetch_add(1usize, Relaxed);
         self.posted.add(1);
         self.post_node(state, node, Matcher::post)
@@ -524,7 +537,8 @@ impl provider::SharedReceive for Srx {
         self: Arc<Self>,
         peer_ep: Arc<dyn PeerEndpoint>,
     ) -> Result<Arc<dyn ExportedReceives>> {
-        if self.imported().is_some() {
+        // Entries of the peer interface have up to `MAX_IOV` segments.
+        if self.imported().is_some() || self.parts > MAX_IOV {
             return Err(Errno::EINVAL);
         }
         let exported: Arc<dyn ExportedReceives> =

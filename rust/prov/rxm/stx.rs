@@ -10,6 +10,7 @@ use super::{
     domain::Domain,
     ep_state::TX_BUFS,
     info,
+    iov::IovLimits,
     pkt_buf::Packet,
     tx_pool::TxBufs,
     wire::TX_BUF_SIZE, //
@@ -33,6 +34,8 @@ pub(super) struct Stx {
     #[pin]
     pub(super) bufs: FastLockIrq<TxBufs>,
     size: usize,
+    /// Limits of the vectors of an operation.
+    pub(super) iov_limits: IovLimits,
 }
 
 impl Stx {
@@ -47,9 +50,8 @@ impl Stx {
             size => size,
         };
         let most = info::transmits();
+        let iov_limits = info::tx_iov_limits((attr.segments, attr.remote_ranges))?;
         let is_offered = size <= TX_BUFS
-            && attr.segments <= most.iov_limit
-            && attr.remote_ranges <= most.rma_iov_limit
             && attr.inject <= most.inject_size
             && attr.caps & !most.caps == 0
             && attr.flags & !most.op_flags == 0
@@ -60,13 +62,15 @@ impl Stx {
         }
         let mut bufs = TxBufs::new(size);
         let numbers = 0..size as u32;
-        Packet::alloc(here, domain.lower(), numbers, TX_BUF_SIZE, |packet| {
+        let sizes = (TX_BUF_SIZE, iov_limits.slot_size());
+        Packet::alloc(here, domain.lower(), numbers, sizes, |packet| {
             bufs.add(packet)
         })?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 bufs <- FastLockIrq::new(bufs, c"kofi::rxm::Stx", static_lock_class!()),
                 size,
+                iov_limits,
             }),
             GFP_KERNEL,
         )?)

@@ -6,6 +6,7 @@ use super::{
     iov::{
         DeviceBuf,
         DstBuf,
+        RmaRanges,
         SrcBuf, //
     },
     pkt_buf::remote,
@@ -69,7 +70,7 @@ pub(super) struct RmaTx {
     /// Direction of the transfer.
     pub(super) way: Rma,
     /// Remote memory.
-    pub(super) remote: fi_rma_iov,
+    pub(super) remote: RmaRanges,
     /// Local memory.
     pub(super) local: LocalBuf,
     /// Flags for the lower operation.
@@ -77,6 +78,9 @@ pub(super) struct RmaTx {
     /// Remote CQ data, if the flags have FI_REMOTE_CQ_DATA.
     pub(super) data: u64,
 }
+
+// Several ranges do not make packet buffers larger.
+const _: () = assert!(mem::size_of::<RmaTx>() <= mem::size_of::<RndvTx>());
 
 /// An atomic operation. The request is in the packet buffer.
 pub(super) struct AtomicTx {
@@ -203,9 +207,7 @@ impl RndvTx {
         register: impl FnOnce(&[memory::Segment]) -> Result<Arc<MemoryRegion>>,
     ) -> Result<Arc<MemoryRegion>> {
         // SAFETY: The region is kept in `region`, and dropped before the completion of the message is written.
-        let parts = unsafe { self.from.segments() };
-        let end = parts.iter().position(memory::Segment::is_empty);
-        register(parts.get(..end.unwrap_or(parts.len())).unwrap_or(&[]))
+        unsafe { self.from.with_segments(register) }
     }
 
     /// Returns the ranges of the memory for the peer, once it is registered.

@@ -40,7 +40,9 @@ UNSAFE_FILES = {
     "rust/fi/memory/buffer.rs",
     # Calls raw_verbs.c.
     "rust/perf/raw_verbs.rs",
+    "rust/prov/common/iov/device.rs",
     "rust/prov/common/iov/io_vec.rs",
+    "rust/prov/common/iov/slot.rs",
     "rust/prov/loop/op.rs",
     "rust/prov/loop/srx.rs",
     "rust/prov/rxm/ep/atomic.rs",
@@ -51,6 +53,7 @@ UNSAFE_FILES = {
     "rust/prov/rxm/pkt_buf.rs",
     "rust/prov/rxm/rx_entry.rs",
     "rust/prov/rxm/srx.rs",
+    "rust/prov/rxm/srx/slots.rs",
     "rust/prov/rxm/tx_op.rs",
     "rust/prov/verbs/cq.rs",
     "rust/prov/verbs/cq/poll.rs",

@@ -56,7 +56,7 @@ static void srx_attributes_beyond_the_limits_of_datagrams(struct kunit *test)
 	struct rs_world *world = rs_open(test, NULL);
 	const struct fi_rx_attr wrong[] = {
 		{ .size = 16385 },
-		{ .iov_limit = 5 },
+		{ .iov_limit = 257 },
 		{ .caps = FI_MSG | FI_MULTI_RECV },
 		{ .caps = FI_MSG | FI_DIRECTED_RECV },
 		{ .op_flags = FI_MULTI_RECV },

@@ -93,6 +93,127 @@ mod suite {
         Ok(())
     }
 
+    /// Number of segments that an entry has no room for.
+    const MANY: usize = 40;
+
+    /// Number of bytes of as many segments, at most.
+    const LONG: usize = MANY * 70;
+
+    /// Buffers of a test of long vectors.
+    struct LongTest {
+        random: SeededRandom,
+        /// Bytes of the source.
+        model: VVec<u8>,
+        targets: VVec<u8>,
+        packet: VVec<u8>,
+    }
+
+    impl LongTest {
+        /// Copies a source of `total` bytes at `base` to packets and to a target.
+        fn copy<V: Vector>(
+            &mut self,
+            from: &SrcIov<V>,
+            (base, total): (usize, usize),
+            to: &DstBuf,
+        ) -> Result {
+            let Self { model, packet, .. } = self;
+            let model = &model[..total];
+            assert!(from.len() == total && to.len() == total);
+            let start = self.random.next_below(total as u64 + 2) as usize;
+            let len = self.random.next_below(LONG as u64) as usize;
+            let copied = from.copy_to_slice(start, &mut packet[..len]);
+            assert_eq!(copied, total.saturating_sub(start).min(len));
+            assert!(packet[..copied] == model[start.min(total)..][..copied]);
+            // SAFETY: The result is not posted.
+            let first = unsafe { from.0.first_contiguous(start, len) }?;
+            assert!(first.is_none() == (copied == 0));
+            assert!(first.is_none_or(|first| first.addr() == base + start && first.len() <= copied));
+            self.targets.fill(0xee);
+            assert_eq!(from.copy_to(to), total);
+            assert!(self.targets[..total] == *model);
+            assert!(self.targets[total..].iter().all(|&byte| byte == 0xee));
+            self.targets.fill(0xee);
+            assert_eq!(to.copy_from_slice(start, &packet[..copied]), copied);
+            assert!(self.targets[start.min(total)..][..copied] == packet[..copied]);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn long_vectors_are_copied_as_others() -> Result {
+        let mut sources = pattern(LONG)?;
+        let mut test = LongTest {
+            random: SeededRandom::new(1),
+            model: pattern(LONG)?,
+            targets: VVec::from_elem(0, LONG, GFP_KERNEL)?,
+            packet: VVec::from_elem(0, LONG, GFP_KERNEL)?,
+        };
+        let mut block = IovBlock::new(7, 3, MANY)?;
+        for round in 0..300 {
+            let (mut from, mut into) = (KVec::new(), KVec::new());
+            let mut total = 0;
+            for _ in 0..MANY {
+                let random = &mut test.random;
+                let len = random.next_below(70) as usize * random.next_below(3).min(1) as usize;
+                from.push(segment(&mut sources, total, len), GFP_KERNEL)?;
+                total += len;
+            }
+            // The targets have other boundaries, and as many bytes.
+            let count = if round % 3 == 0 { 2 } else { MANY };
+            let mut at = 0;
+            for index in 0..count {
+                let end = total * (index + 1) / count;
+                into.push(segment(&mut test.targets, at, end - at), GFP_KERNEL)?;
+                at = end;
+            }
+            let (from, into) = (Memory::Segments(&from), Memory::Segments(&into));
+            let base = (sources.as_ptr() as usize, total);
+            // SAFETY: As in `outgoing`.
+            let too_long = unsafe { PostedSrc::borrow(from, AddrCheck::Device, MANY - 1) };
+            assert!(matches!(too_long, Err(Errno::EINVAL)));
+            // SAFETY: As above.
+            let borrowed = unsafe { PostedSrc::borrow(from, AddrCheck::Device, MANY) }?;
+            // SAFETY: As above.
+            let targets = unsafe { PostedDst::borrow(into, AddrCheck::Device, MANY) }?;
+            assert!(targets.is_long() == (count > MAX_IOV));
+            // SAFETY: What the slot had in an earlier round has been dropped.
+            let targets = targets.into_entry(|| unsafe { block.slot(7 + round % 2) });
+            test.copy(&borrowed, base, &targets)?;
+            // SAFETY: As above.
+            let from = borrowed.into_entry(|| unsafe { block.slot(9) });
+            assert!(from.0.is_long());
+            test.copy(&from, base, &targets)?;
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn vectors_beyond_a_slot_leave_no_memory() -> Result {
+        let mut bytes = VVec::from_elem(0, MANY, GFP_KERNEL)?;
+        let mut parts = KVec::new();
+        for at in 0..MANY {
+            parts.push(segment(&mut bytes, at, 1), GFP_KERNEL)?;
+        }
+        let memory = Memory::Segments(&parts);
+        let mut short = IovBlock::new(0, 2, MANY - 1)?;
+        let mut none = IovBlock::new(0, 1000, MAX_IOV)?;
+        let mut long = IovBlock::new(1, 2, MANY)?;
+        // Returns how many bytes a receive takes whose vector is stored in a slot.
+        let taken = |block: &mut IovBlock, number| -> Result<usize> {
+            // SAFETY: As in `outgoing`.
+            let incoming = unsafe { PostedDst::borrow(memory, AddrCheck::Device, MANY) }?;
+            // SAFETY: What the slot had before has been dropped.
+            let incoming = incoming.into_entry(|| unsafe { block.slot(number) });
+            let copied = incoming.copy_from_slice(0, &[1; MANY]);
+            assert_eq!(incoming.len(), copied);
+            Ok(copied)
+        };
+        assert_eq!((taken(&mut short, 1)?, taken(&mut none, 0)?), (0, 0));
+        assert_eq!((taken(&mut long, 0)?, taken(&mut long, 3)?), (0, 0));
+        assert_eq!((taken(&mut long, 1)?, taken(&mut long, 2)?), (MANY, MANY));
+        Ok(())
+    }
+
     #[test]
     fn copy_in_stops_at_the_end_of_the_segments() -> Result {
         let mut bytes = VVec::from_elem(0, 16, GFP_KERNEL)?;

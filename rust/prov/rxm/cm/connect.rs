@@ -106,6 +106,19 @@ impl EpCore {
         caps
     }
 
+    /// Returns the number of work requests that a connection has room for. One read or write takes no more.
+    ///
+    /// For long vectors there are as many in addition as the longest ones take, with two pieces in each segment. A work
+    /// request ends with its remote range, or when it has as many pieces as the device takes, which is one for reads over
+    /// iWARP; and a piece in two ranges is two. So `p` pieces and `r` ranges take `p + r - 1` work requests at most.
+    fn conn_requests(&self) -> usize {
+        let long = match self.iov_limits.fit_entries() {
+            true => 0,
+            false => 2 * self.iov_limits.segments + self.iov_limits.ranges - 1,
+        };
+        CONN_TRANSMITS + long
+    }
+
     /// Returns whether transmits are registered in the protection domain of the connections. Buffers of a shared
     /// transmit context are registered in the domain with the consumer's regions.
     fn registers_transmits(&self) -> bool {
@@ -212,7 +225,8 @@ impl EpCore {
             false => ring.shared.clone(),
         };
         info.set_caps(self.lower_caps());
-        info.tx_mut()?.size = CONN_TRANSMITS;
+        info.tx_mut()?.size = self.conn_requests();
+        info.tx_mut()?.rma_iov_limit = self.iov_limits.ranges;
         info.tx_mut()?.tclass = cm.tclass;
         info.rx_mut()?.size = MAX_RX_BUFS;
         if let (Some(_), Some(ep)) = (&shared, info.ep().copied()) {
@@ -321,7 +335,7 @@ impl EpCore {
                 break;
             };
             let lower = self.protection.lower();
-            let made = Packet::alloc(here, lower, number..number + 1, size, |packet| {
+            let made = Packet::alloc(here, lower, number..number + 1, (size, 0), |packet| {
                 packets.push(packet);
             });
             if let Err(errno) = made {
@@ -333,10 +347,16 @@ impl EpCore {
         let first = TX_OPS as u32 + cm.rx_bufs_made;
         let missing = first..first + (count - packets.len()) as u32;
         let made = self.reserve_inflight(missing.end).and_then(|()| {
-            Packet::alloc(here, self.protection.lower(), missing, size, |packet| {
-                cm.rx_bufs_made += 1;
-                packets.push(packet);
-            })
+            Packet::alloc(
+                here,
+                self.protection.lower(),
+                missing,
+                (size, 0),
+                |packet| {
+                    cm.rx_bufs_made += 1;
+                    packets.push(packet);
+                },
+            )
         });
         match made {
             Ok(()) => Ok(packets),
@@ -367,7 +387,8 @@ impl EpCore {
         }
         let number = TX_BUFS as u32 + cm.tx_reserves_made;
         let lower = self.protection.lower();
-        Packet::alloc(here, lower, number..number + 1, TX_BUF_SIZE, |packet| {
+        let sizes = (TX_BUF_SIZE, self.iov_limits.slot_size());
+        Packet::alloc(here, lower, number..number + 1, sizes, |packet| {
             cm.tx_reserves_made += 1;
             self.inner.lock().tx_reserves.push(packet);
         })

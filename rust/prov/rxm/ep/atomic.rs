@@ -10,8 +10,11 @@ use super::{
             TRANSMIT_FLAGS, //
         },
         iov::{
-            DstBuf,
-            SrcBuf, //
+            AddrCheck,
+            PostedDst,
+            PostedSrc,
+            Slot,
+            MAX_IOV, //
         },
         pkt_buf::{
             BufState,
@@ -83,17 +86,23 @@ impl Endpoint {
         let targets = targets.ok_or(Errno::EINVAL)?;
         // A read has no operands, whatever the caller passed.
         let operands = match op {
-            Op::Read => SrcBuf::EMPTY,
+            Op::Read => PostedSrc::EMPTY,
             // SAFETY: The buffer is copied and dropped before this call returns.
-            _ => unsafe { SrcBuf::new_inject(message.memory) }?,
+            _ => unsafe { PostedSrc::borrow(message.memory, AddrCheck::Kernel, MAX_IOV) }?,
         };
         // SAFETY: The buffer is copied and dropped before this call returns.
-        let compare = unsafe { SrcBuf::new_inject(Memory::Segments(atomic.compare)) }?;
+        let compare = unsafe {
+            PostedSrc::borrow(
+                Memory::Segments(atomic.compare),
+                AddrCheck::Kernel,
+                MAX_IOV,
+            )
+        }?;
         let results = Memory::Segments(atomic.result);
         let domain = &self.core.domain;
         domain.check_descriptors(results, atomic.result_descriptors)?;
         // SAFETY: The buffer is dropped with the operation, before the poster's completion is written.
-        let result = unsafe { DstBuf::new(results) }?;
+        let result = unsafe { PostedDst::borrow(results, AddrCheck::Device, MAX_IOV) }?;
         let to = bound.addresses.lookup(message.peer)?;
         let flags = match form {
             Form::Base => FI_ATOMIC | FI_WRITE,
@@ -124,7 +133,7 @@ impl Endpoint {
             };
             packet.write_any(0, &hdr, first + second);
             packet.state = BufState::Tx(TxOp::Atomic(AtomicTx {
-                result,
+                result: result.into_entry(Slot::none),
                 early_result: None,
             }));
         })

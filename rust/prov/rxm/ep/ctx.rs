@@ -8,6 +8,11 @@
 use super::super::{
     super::common::mr_table::EpRights,
     info,
+    iov::{
+        IovBlock,
+        PostedDst,
+        MAX_IOV, //
+    },
     matcher::{
         Matcher,
         RxBuckets, //
@@ -36,6 +41,8 @@ use core::iter;
 pub(in super::super) struct RxSize {
     /// Number of receives that can be posted to each context.
     pub(in super::super) receives: usize,
+    /// Maximum number of segments of a receive.
+    pub(in super::super) segments: usize,
     /// True if multi-receive buffers can be posted.
     has_multi_recv: bool,
     /// True if receives come from a shared receive context.
@@ -56,8 +63,10 @@ impl RxSize {
             receives if receives > info::MAX_RECVS => return Err(Errno::EINVAL),
             receives => receives,
         };
+        let segments = info::rx_iov_limit(info.rx().map_or(0, |rx| rx.iov_limit))?;
         Ok(Self {
             receives,
+            segments: segments.max(MAX_IOV),
             has_multi_recv: info.caps() & FI_MULTI_RECV != 0,
             shares_receives,
         })
@@ -82,6 +91,7 @@ pub(in super::super) struct RxEntries {
     internal: BoxList<Receive>,
     buffers: MultiRecvBufs,
     buckets: RxBuckets<Receive>,
+    iov_block: IovBlock,
 }
 
 impl RxEntries {
@@ -113,6 +123,7 @@ impl RxEntries {
             internal,
             buffers: MultiRecvBufs::new(first as u32, buffers, dma::cache_alignment())?,
             buckets: RxBuckets::new(size.receives)?,
+            iov_block: IovBlock::new(first as u32, size.receives, size.segments)?,
         })
     }
 }
@@ -131,6 +142,8 @@ pub(in super::super) struct RxCtx {
     pub(in super::super) internal: BoxList<Receive>,
     /// Attachment to a shared receive context, which replaces the own receives.
     pub(in super::super) attachment: Option<SrxAttachment>,
+    /// Slots of the receives.
+    iov_block: IovBlock,
     /// Rights of peers on the memory of its tagged receives.
     pub(in super::super) rights: EpRights,
     /// True if the context has been given entries.
@@ -151,6 +164,7 @@ impl RxCtx {
             receives: BoxList::new(),
             internal: BoxList::new(),
             attachment: None,
+            iov_block: IovBlock::NONE,
             rights: EpRights::from_caps(0),
             has_entries: false,
         })
@@ -168,17 +182,27 @@ impl RxCtx {
             internal,
             buffers,
             buckets,
+            iov_block,
         } = entries;
         self.matcher.set_buckets(buckets);
         self.receives = receives;
         self.internal = internal;
         self.buffers = buffers;
+        self.iov_block = iov_block;
         self.has_entries = true;
     }
 
     /// Returns the number of receives that can be posted.
     pub(in super::super) fn receives_left(&self) -> usize {
         self.receives.len() + self.buffers.freed()
+    }
+
+    /// Takes a free receive entry for `into`.
+    #[inline(always)]
+    pub(in super::super) fn get_entry(&mut self, into: PostedDst<'_>) -> Option<ListBox<Receive>> {
+        let mut receive = self.get_free()?;
+        receive.set_memory(into, &mut self.iov_block);
+        Some(receive)
     }
 
     /// Takes a free receive entry.

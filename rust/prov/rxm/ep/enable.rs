@@ -188,15 +188,11 @@ impl EpCore {
         let listener = self.listener(Route::Device, local, format, events)?;
         // An earlier attempt may have allocated some.
         let unallocated = self.inner.lock().tx_pool.unallocated();
-        Packet::alloc(
-            here,
-            self.protection.lower(),
-            unallocated,
-            TX_BUF_SIZE,
-            |packet| {
-                self.inner.lock().tx_pool.add(packet);
-            },
-        )?;
+        let lower = self.protection.lower();
+        let sizes = (TX_BUF_SIZE, self.iov_limits.slot_size());
+        Packet::alloc(here, lower, unallocated, sizes, |packet| {
+            self.inner.lock().tx_pool.add(packet);
+        })?;
         self.open_first_ring(&bound.queue)?;
         let name = listener.core().name()?;
         let local_listener = match &bound.local {
@@ -230,9 +226,14 @@ impl EpCore {
     }
 
     /// Uses the transmit buffers of a shared transmit context from enabling on. May sleep.
-    pub(in super::super) fn use_stx(&self, stx: Arc<Stx>) {
+    pub(in super::super) fn use_stx(&self, stx: Arc<Stx>) -> Result {
+        let (has, needs) = (stx.iov_limits, self.iov_limits);
+        if has.segments < needs.segments || has.ranges < needs.ranges {
+            return Err(Errno::EINVAL);
+        }
         let mut tx_pool = TxPool::Shared(stx);
         swap(&mut self.inner.lock().tx_pool, &mut tx_pool);
+        Ok(())
     }
 
     /// Opens the first ring over `queue`, in place of that of an earlier attempt.

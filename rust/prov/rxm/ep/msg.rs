@@ -13,8 +13,8 @@ use super::{
         },
         iov::{
             AddrCheck,
-            DstBuf,
-            SrcBuf, //
+            PostedDst,
+            PostedSrc, //
         },
         local::{
             LocalMsg,
@@ -61,31 +61,31 @@ const DISCARD_CLAIMED: u64 = FI_CLAIM | FI_DISCARD;
 
 /// Fills the packet buffer of a new operation.
 pub(super) trait FillPacket {
-    /// Fills the packet buffer.
-    fn fill(self, packet: &mut Packet);
+    /// Fills the packet buffer. Called once.
+    fn fill(&self, packet: &mut Packet);
 
     /// Returns the message, if it can be delivered to a local peer without a packet buffer.
     #[inline(always)]
-    fn local_msg(&self) -> Option<&LocalMsg> {
+    fn local_msg(&self) -> Option<&LocalMsg<'_>> {
         None
     }
 }
 
-impl<F: FnOnce(&mut Packet)> FillPacket for F {
+impl<F: Fn(&mut Packet)> FillPacket for F {
     #[inline(always)]
-    fn fill(self, packet: &mut Packet) {
+    fn fill(&self, packet: &mut Packet) {
         self(packet);
     }
 }
 
-impl FillPacket for LocalMsg {
+impl FillPacket for LocalMsg<'_> {
     #[inline(always)]
-    fn fill(self, packet: &mut Packet) {
+    fn fill(&self, packet: &mut Packet) {
         self.fill_packet(packet);
     }
 
     #[inline(always)]
-    fn local_msg(&self) -> Option<&LocalMsg> {
+    fn local_msg(&self) -> Option<&LocalMsg<'_>> {
         Some(self)
     }
 }
@@ -114,12 +114,14 @@ impl Endpoint {
             self.check_descriptors(message)?;
         }
         // An eager message is copied into its packet buffer before the call returns.
-        let memory = match is_injected || len <= EAGER {
-            // SAFETY: The buffer is copied and dropped before this call returns.
-            true => unsafe { SrcBuf::new_inject(message.memory) }?,
-            // SAFETY: The buffer is dropped with the message, before the poster's completion is written.
-            false => unsafe { SrcBuf::new(message.memory) }?,
+        let check = match is_injected || len <= EAGER {
+            true => AddrCheck::Kernel,
+            false => AddrCheck::Device,
         };
+        // SAFETY: The buffer is copied and dropped before this call returns, or dropped with the message, before the
+        // poster's completion is written.
+        let from =
+            unsafe { PostedSrc::borrow(message.memory, check, self.core.iov_limits.segments) }?;
         let to = bound.addresses.lookup(message.peer)?;
         let kind = message.tag.map_or(FI_MSG, |_| FI_TAGGED);
         let comp = TxComp {
@@ -145,7 +147,7 @@ impl Endpoint {
         };
         let local_msg = LocalMsg {
             message: key,
-            from: memory,
+            from,
             wants_ack: message.flags & FI_DELIVERY_COMPLETE != 0,
         };
         self.start((bound_cq, bound), &to, len, comp, local_msg)
@@ -216,7 +218,7 @@ impl Endpoint {
         &self,
         bound: &Bound,
         local_path: &LocalPath,
-        local_msg: &LocalMsg,
+        local_msg: &LocalMsg<'_>,
         comp: &TxComp,
     ) -> Option<Held<'_>> {
         let is_taken = local_path.deliver(local_msg);
@@ -319,7 +321,7 @@ impl Endpoint {
         &self,
         (bound_cq, bound): (&BoundCq, &Bound),
         at: u8,
-        (into, spec): (DstBuf, MatchSpec),
+        (into, spec): (PostedDst<'_>, MatchSpec),
         req: &RecvReq,
     ) -> Result {
         let again = self.with_room((bound_cq, bound), |held| {
@@ -416,16 +418,16 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// Errors of [`Self::addr_check`] and [`DstBuf::new_checked`].
+    /// Errors of [`Self::addr_check`] and [`PostedDst::borrow`].
     ///
     /// # Safety
     ///
-    /// The requirements of [`DstBuf::new`].
+    /// The requirements of [`PostedDst::borrow`].
     #[inline(always)]
-    unsafe fn dst_buf(&self, message: &Message<'_>) -> Result<DstBuf> {
+    unsafe fn dst_buf<'a>(&self, message: &Message<'a>) -> Result<PostedDst<'a>> {
         let check = self.addr_check(message)?;
         // SAFETY: By this function's safety requirement; `check` is of this memory.
-        unsafe { DstBuf::new_checked(message.memory, check) }
+        unsafe { PostedDst::borrow(message.memory, check, self.size.segments) }
     }
 
     /// Returns the messages that a receive matches.

@@ -10,8 +10,11 @@ use super::{
             TRANSMIT_FLAGS, //
         },
         iov::{
-            DeviceBuf,
-            SrcBuf, //
+            AddrCheck,
+            PostedDevice,
+            PostedSrc,
+            RmaRanges,
+            Slot, //
         },
         pkt_buf::{
             BufState,
@@ -56,11 +59,19 @@ const REFUSED_TAGGED_FLAGS: u64 = REFUSED_FLAGS | FI_INJECT;
 const PASSED_FLAGS: u64 = FI_REMOTE_CQ_DATA | FI_TRANSMIT_COMPLETE | FI_DELIVERY_COMPLETE;
 
 /// Local memory of an operation.
-enum Source {
+#[derive(Clone, Copy)]
+enum Source<'a> {
     /// Memory of the consumer.
-    Lent(DeviceBuf),
+    Lent(PostedDevice<'a>),
     /// Memory of the consumer that is copied before the call returns.
-    Copied(SrcBuf),
+    Copied(PostedSrc<'a>),
+}
+
+impl Source<'_> {
+    /// Returns whether the operation needs a slot for its segments.
+    fn needs_slot(&self) -> bool {
+        matches!(self, Self::Lent(lent) if lent.is_long())
+    }
 }
 
 impl Endpoint {
@@ -93,9 +104,10 @@ impl Endpoint {
         if !self.has_rma {
             return Err(Errno::EOPNOTSUPP);
         }
-        let [remote] = remote else {
+        let limits = self.core.iov_limits;
+        if remote.is_empty() || remote.len() > limits.ranges {
             return Err(Errno::EINVAL);
-        };
+        }
         if flags & FI_REMOTE_CQ_DATA != 0 {
             if self.written_data_size == 0 {
                 return Err(Errno::EOPNOTSUPP);
@@ -113,7 +125,8 @@ impl Endpoint {
         if len > most {
             return Err(Errno::EMSGSIZE);
         }
-        if remote.len != len {
+        let add = |sum: usize, range: &fi_rma_iov| sum.checked_add(range.len);
+        if remote.iter().try_fold(0, add) != Some(len) {
             return Err(Errno::EINVAL);
         }
         let to = bound.addresses.lookup(message.peer)?;
@@ -126,23 +139,32 @@ impl Endpoint {
         };
         let source = match is_injected {
             // SAFETY: The buffer is copied and dropped before this call returns.
-            true => Source::Copied(unsafe { SrcBuf::new_inject(message.memory) }?),
+            true => Source::Copied(unsafe {
+                PostedSrc::borrow(message.memory, AddrCheck::Kernel, limits.segments)
+            }?),
             false => {
                 let check = self.addr_check(message)?;
                 let descriptors = self.descriptors(message);
                 // SAFETY: The buffer is dropped with the operation, before the poster's completion is written;
                 // `check` is of this memory.
-                Source::Lent(unsafe { DeviceBuf::new(message.memory, descriptors, check) }?)
+                Source::Lent(unsafe {
+                    PostedDevice::borrow(message.memory, descriptors, check, limits.segments)
+                }?)
             }
         };
         self.start((bound_cq, bound), &to, len, comp, |packet: &mut Packet| {
+            let mut slot = match remote.len() > 1 || source.needs_slot() {
+                true => packet.slot(),
+                false => Slot::none(),
+            };
+            let remote = RmaRanges::new(remote, &mut slot);
             let local = match source {
-                Source::Lent(lent) => LocalBuf::Consumer(lent),
+                Source::Lent(lent) => LocalBuf::Consumer(lent.into_entry(|| slot)),
                 Source::Copied(memory) => LocalBuf::Inline(memory.copy_to_slice(0, packet.bytes())),
             };
             packet.state = BufState::Tx(TxOp::Rma(RmaTx {
                 way,
-                remote: *remote,
+                remote,
                 local,
                 flags: flags & PASSED_FLAGS,
                 data: message.data,
@@ -191,7 +213,13 @@ impl Endpoint {
         };
         // SAFETY: The buffer is dropped with the operation, before the poster's completion is written. It only names the
         // memory, which the peer reads or writes.
-        let memory = unsafe { SrcBuf::new(message.memory) }?;
+        let memory = unsafe {
+            PostedSrc::borrow(
+                message.memory,
+                AddrCheck::Device,
+                self.core.iov_limits.segments,
+            )
+        }?;
         let to = bound.addresses.lookup(message.peer)?;
         let comp = TxComp {
             tx_ctx: self.context,
@@ -201,6 +229,7 @@ impl Endpoint {
                 || !bound_cq.is_selective && !message.errors_only,
         };
         self.start((bound_cq, bound), &to, len, comp, |packet: &mut Packet| {
+            let memory = memory.into_entry(|| packet.slot());
             packet.state = BufState::Tx(TxOp::Rndv(RndvTx::access(way, request, memory)));
         })
     }

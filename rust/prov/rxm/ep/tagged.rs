@@ -4,7 +4,7 @@
 
 use super::super::{
     completion::RecvReq,
-    iov::DstBuf,
+    iov::PostedDst,
     matcher::{
         MatchSpec,
         Search, //
@@ -89,7 +89,7 @@ impl Held<'_> {
     pub(in super::super) fn receive_claimed(
         &mut self,
         at: u8,
-        into: DstBuf,
+        into: PostedDst<'_>,
         req: &RecvReq,
     ) -> Result {
         let mut receive = self.receive(at, into, req).ok_or(Errno::EAGAIN)?;

@@ -10,6 +10,7 @@ use super::{
         completion::CompSinks,
         ep::ctx::RxCtx,
         ep_core::EpCore,
+        iov::DstBuf,
         matcher::MsgKey,
         peer_srx::ImportedSrx,
         rx_entry::{
@@ -133,12 +134,16 @@ impl RxCtx {
 
     /// Completes a shared receive of kOFI before its completion is visible: the reader may post the next receive at
     /// once.
-    pub(in super::super) fn complete_shared(&self) {
+    pub(in super::super) fn complete_shared(&self, receive: &mut Receive) {
         let attachment = self.attachment.as_ref();
         if let Some(attachment) =
             attachment.filter(|attachment| attachment.srx.imported().is_none())
         {
-            attachment.srx.complete(0);
+            if receive.into.is_long() {
+                // Its slot is free.
+                receive.into = DstBuf::EMPTY;
+            }
+            attachment.srx.complete(receive.peer_entry);
         }
     }
 
