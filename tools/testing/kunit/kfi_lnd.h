@@ -90,8 +90,6 @@ struct immediate {
 
 /* Returns the driver's hints, without a key; the caller frees them. */
 struct kfi_info *lnd_hints(void);
-/* Removes from the hints what no device offers yet. */
-void lnd_reduce_hints(struct kfi_info *hints);
 /* Calls kfi_getinfo() with the hints and the driver's key. */
 int lnd_getinfo(struct kfi_info *hints, const char *service, struct kfi_info **info);
 /* Opens two drivers that know each other's addresses; closed with the test. */

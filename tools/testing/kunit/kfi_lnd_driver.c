@@ -44,13 +44,6 @@ int lnd_getinfo(struct kfi_info *hints, const char *service, struct kfi_info **i
 	return ret;
 }
 
-void lnd_reduce_hints(struct kfi_info *hints)
-{
-	hints->rx_attr->iov_limit = 0;
-	hints->tx_attr->iov_limit = 0;
-	hints->tx_attr->rma_iov_limit = 0;
-}
-
 static void note(struct lnd *lnd, u64 flags)
 {
 	if (!lnd->strange)
@@ -338,7 +331,6 @@ static int open_lnd(struct lnd *lnd, struct lnd *shared, const char *service)
 		return -ENOMEM;
 	lnd->service = service;
 	init_waitqueue_head(&lnd->changed);
-	lnd_reduce_hints(hints);
 	if (shared) {
 		hints->fabric_attr->fabric = shared->fabric;
 		hints->domain_attr->domain = shared->domain;

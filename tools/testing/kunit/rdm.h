@@ -30,6 +30,8 @@ struct rdm_opts {
 	size_t	cq_size;
 	size_t	rx_size;
 	size_t	inject_size;
+	size_t	iov_limit;	/* of both directions */
+	size_t	rma_iov_limit;
 	u16	port;
 	u32	addr_format;
 	u32	av_type;	/* FI_AV_TABLE */

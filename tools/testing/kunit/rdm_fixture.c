@@ -56,6 +56,9 @@ struct kofi_rdm *rdm_make(struct kunit *test, const struct rdm_opts *opts)
 	hints->addr_format = opts->addr_format;
 	hints->caps |= opts->caps;
 	hints->rx_attr->size = opts->rx_size;
+	hints->rx_attr->iov_limit = opts->iov_limit;
+	hints->tx_attr->iov_limit = opts->iov_limit;
+	hints->tx_attr->rma_iov_limit = opts->rma_iov_limit;
 	hints->tx_attr->inject_size = opts->inject_size ?: 256;
 	if (opts->port)
 		snprintf(port, sizeof(port), "%u", opts->port);

@@ -16,6 +16,7 @@ struct rs_opts {
 	int	members;	/* endpoints with the shared context: 2 */
 	int	senders;	/* 1 */
 	size_t	size;		/* of the receive context: 16 */
+	size_t	iov_limit;	/* of its receives */
 	u64	caps;		/* of members, besides FI_MSG and FI_TAGGED */
 	u64	rx_flags;	/* besides FI_RECV */
 	size_t	cq_size;	/* of the members' receive queues */

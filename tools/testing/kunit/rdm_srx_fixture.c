@@ -14,7 +14,9 @@ struct fi_info *rs_hints(struct kunit *test)
 struct fid_ep *rs_srx(struct kunit *test, struct rs_world *world)
 {
 	struct fi_peer_srx_context context = { .size = sizeof(context), .srx = world->opts.owner };
-	struct fi_rx_attr attr = { .size = world->opts.size };
+	struct fi_rx_attr attr = {
+		.size = world->opts.size, .iov_limit = world->opts.iov_limit,
+	};
 	struct fid_ep *srx;
 
 	if (context.srx)

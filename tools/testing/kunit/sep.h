@@ -13,6 +13,7 @@ struct sep_opts {
 	size_t	txs, rxs;	/* SEP_MAX each */
 	u64	caps;		/* besides FI_MSG, FI_TAGGED and FI_NAMED_RX_CTX */
 	size_t	rx_size;	/* 64 */
+	size_t	iov_limit;	/* of both directions */
 	size_t	cq_size;
 	u64	cq_flags;	/* FI_SELECTIVE_COMPLETION */
 	bool	one_cq;		/* all contexts have one queue */

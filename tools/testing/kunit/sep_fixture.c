@@ -11,6 +11,8 @@ struct fi_info *sep_info(struct kunit *test, const struct sep_opts *opts)
 	hints->ep_attr->tx_ctx_cnt = opts->txs ?: SEP_MAX;
 	hints->ep_attr->rx_ctx_cnt = opts->rxs ?: SEP_MAX;
 	hints->rx_attr->size = opts->rx_size ?: 64;
+	hints->rx_attr->iov_limit = opts->iov_limit;
+	hints->tx_attr->iov_limit = opts->iov_limit;
 	hints->tx_attr->inject_size = 256;
 	return fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);
 }
