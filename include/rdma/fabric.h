@@ -402,7 +402,8 @@ static inline u8 fi_tc_dscp_get(u32 tclass)
  * @msg_order: FI_ORDER_* bits that hold between messages
  * @comp_order: FI_ORDER_* bits that hold between completions
  * @inject_size: maximum bytes of fi_inject(), and of an operation with FI_INJECT
- * @size: maximum number of posted operations
+ * @size: maximum number of posted operations; a datagram endpoint has 64 to one
+ *	peer, and up to 1024 if the hints ask for them
  * @iov_limit: maximum vector entries of an operation; an RMA operation of a
  *	connected endpoint has up to 256, whatever the value is. A datagram endpoint
  *	has 4, and up to 256 if the hints ask for them

@@ -424,6 +424,8 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
  *   endpoint
  * * -FI_ENOSPC - a completion queue has no room for one more endpoint, or for all
  *   receives of a context
+ * * -FI_EINVAL - the shared transmit context has a smaller iov_limit or
+ *   rma_iov_limit than the endpoint
  * * -FI_EOPBADSTATE - in atomic context; no shared transmit context is bound to
  *   an endpoint that needs one
  * * -FI_ENOMEM - no memory, or no more queue pairs in the device
@@ -539,8 +541,8 @@ static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias_ep,
  * fi_tx_context() - open a transmit context of a scalable endpoint
  * @ep: the scalable endpoint
  * @idx: index of the context, from 0
- * @attr: restrictions of the context, 0 for none; on return its attributes. Or
- *	%NULL
+ * @attr: restrictions of the context, 0 for none; only the size may exceed that of
+ *	the endpoint. On return its attributes. Or %NULL
  * @tx_ep: the open context
  * @context: stored in the fid
  *
@@ -555,7 +557,7 @@ static inline int fi_ep_alias(struct fid_ep *ep, struct fid_ep **alias_ep,
  * Return:
  * * 0 - the context is open
  * * -FI_EINVAL - an index that does not exist; attributes beyond those of the
- *   endpoint; @tx_ep is %NULL
+ *   endpoint, or a size above 1024 for a transmit context; @tx_ep is %NULL
  * * -FI_EBUSY - the context of that index is open
  * * -FI_EBADFLAGS - unknown op_flags
  * * -FI_ENOSYS - @ep is not a scalable endpoint
@@ -623,8 +625,9 @@ static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
 /**
  * fi_stx_context() - open a shared transmit context
  * @domain: its parent
- * @attr: maximum number of operations in progress of all endpoints, and required
- *	capabilities: 0 for the maximum; or %NULL
+ * @attr: size: number of operations in progress of all endpoints, up to 2048, 0
+ *	for 128; iov_limit and rma_iov_limit: the largest of its endpoints, 0 for
+ *	4 and 1; required capabilities; or %NULL
  * @stx: the open context
  * @context: stored in the fid
  *
@@ -634,7 +637,7 @@ static inline ssize_t fi_tx_size_left(struct fid_ep *ep)
  * Context: Process context, may sleep.
  * Return: 0, or
  *
- * * -FI_EINVAL - @stx is %NULL; attributes beyond those of an endpoint
+ * * -FI_EINVAL - @stx is %NULL; attributes beyond these limits
  * * -FI_ENOSYS - a domain of connected endpoints: devices have no shared send
  *   queues
  * * -FI_ENODEV - the device is being removed

@@ -63,13 +63,13 @@ pub use super::{
 pub struct SharedTransmits(pub(super) DeferredDrop<Arc<stx::SharedTransmit>>);
 
 impl SharedTransmits {
-    /// Opens a context for `size` simultaneous operations; 0 selects the maximum of an endpoint without a shared
-    /// context. May sleep.
+    /// Opens a context for `size` simultaneous operations, up to 2048; 0 selects 128. Its endpoints have the default
+    /// limits of vectors. May sleep.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSYS for a domain of connected endpoints, -FI_EINVAL for a size over that maximum, -FI_ENODEV when
-    /// the device is being removed, -FI_ENOMEM.
+    /// -FI_ENOSYS for a domain of connected endpoints, -FI_EINVAL for a larger size, -FI_ENODEV when the device is
+    /// being removed, -FI_ENOMEM.
     pub fn new(_here: ProcessContext, domain: &Arc<Domain>, size: usize) -> Result<Arc<Self>> {
         let shared = domain.shared_transmit(&stx::Attr {
             size,

@@ -112,9 +112,9 @@ pub(crate) struct OpenContext {
 }
 
 /// Returns a copy of an endpoint's info, narrowed to the requested attributes `attr` of one direction, and stores the
-/// actual ones there.
+/// actual ones there. The sizes `wide` may exceed those of the endpoint; the provider checks them.
 macro_rules! narrow_info {
-    ($endpoint:ident, $attr:ident, $direction:ident: $($size:ident)*) => {{
+    ($endpoint:ident, $attr:ident, $direction:ident: $($size:ident)*, $($wide:ident)*) => {{
         let mut info = $endpoint.info.duplicate()?;
         if let Some(attr) = $attr {
             let own = info.$direction()?;
@@ -123,6 +123,9 @@ macro_rules! narrow_info {
                 && is_subset(own.comp_order, attr.comp_order)
                 $(&& reduce(&mut own.$size, attr.$size))*;
             Errno::EINVAL.when(!fits)?;
+            $(if attr.$wide != 0 {
+                own.$wide = attr.$wide;
+            })*
             own.op_flags = attr.op_flags;
             limit_caps(&mut info, caps_or_all(attr.caps))?;
             *attr = *info.$direction()?;
@@ -215,7 +218,7 @@ impl ScalableEndpoint {
         attr: Option<&mut fi_tx_attr>,
         source: Source,
     ) -> Result<OpenContext> {
-        let info = narrow_info!(self, attr, tx_mut: inject_size size iov_limit rma_iov_limit);
+        let info = narrow_info!(self, attr, tx_mut: inject_size iov_limit rma_iov_limit, size);
         self.open_context(ContextIndex::Transmit(index), info, source)
     }
 
@@ -230,7 +233,7 @@ impl ScalableEndpoint {
         attr: Option<&mut fi_rx_attr>,
         source: Source,
     ) -> Result<OpenContext> {
-        let info = narrow_info!(self, attr, rx_mut: total_buffered_recv size iov_limit);
+        let info = narrow_info!(self, attr, rx_mut: total_buffered_recv size iov_limit,);
         self.open_context(ContextIndex::Receive(index), info, source)
     }
 

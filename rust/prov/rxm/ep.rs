@@ -34,10 +34,13 @@ use super::{
         EpCore, //
     },
     ep_state::{
-        EpInner,
-        TX_OPS, //
+        tx_ops,
+        EpInner, //
     },
-    info,
+    info::{
+        self,
+        PoolSize, //
+    },
     multi_recv::MinMultiRecv,
     progress::ReaderProgress,
     srx::Srx,
@@ -185,7 +188,8 @@ impl Endpoint {
         }
         let size = RxSize::of(info)?;
         let contexts = 1 + usize::from(info::is_collective(info));
-        let core = EpCore::new(domain, info, [contexts; 2], size)?;
+        let pool_size = PoolSize::of(info, info::shares_transmits(info))?;
+        let core = EpCore::new(domain, info, [contexts; 2], (pool_size, size))?;
         if contexts > 1 {
             let entries = RxEntries::new(TRANSFER_CTX, size)?;
             let mut inner = core.inner.lock();
@@ -274,7 +278,7 @@ impl Endpoint {
         let most_left = match self.kind {
             // An ordinary endpoint returns what is left when its core ends.
             EpKind::Full => 0,
-            EpKind::Tx => TX_OPS,
+            EpKind::Tx => tx_ops(self.core.pool_size),
             EpKind::Rx => self.size.receives,
         };
         let refs = Refs {

@@ -18,7 +18,10 @@ use super::{
         EpInner,
         EpState, //
     },
-    info,
+    info::{
+        self,
+        PoolSize, //
+    },
     iov::IovLimits,
     lower::{
         ProtectionDomain,
@@ -85,6 +88,8 @@ pub(super) struct EpCore {
     pub(super) rights: EpRights,
     /// Limits of the vectors of transmits.
     pub(super) iov_limits: IovLimits,
+    /// Size of the transmit pool.
+    pub(super) pool_size: PoolSize,
     #[pin]
     pub(super) inner: FastLockIrq<EpInner>,
     pub(super) bound: OnceBox<Bound>,
@@ -128,8 +133,8 @@ impl Bound {
 }
 
 impl EpCore {
-    /// Creates an endpoint core for `info` with the given number of transmit and receive contexts; `size` is the size
-    /// of each receive context. May sleep.
+    /// Creates an endpoint core for `info` with the given number of transmit and receive contexts, with a transmit pool of
+    /// size `pool_size` and receive contexts of size `size`. May sleep.
     ///
     /// # Errors
     ///
@@ -138,7 +143,7 @@ impl EpCore {
         domain: Arc<Domain>,
         info: &Info,
         [transmits, receives]: [usize; 2],
-        size: RxSize,
+        (pool_size, size): (PoolSize, RxSize),
     ) -> Result<Arc<Self>> {
         info::check(info)?;
         if info.domain_name() != domain.lower_info().domain_name() {
@@ -161,20 +166,20 @@ impl EpCore {
         let protection = domain.protection_domain(rights)?.clone();
         let regions = (domain.regions().clone(), rights);
         let iov_limits = info::tx_iov_limits_of(info)?;
-        let state = EpState::new(receives, size, regions, name)?;
+        let state = EpState::new(pool_size, (receives, size), regions, name)?;
         let is_local = info::is_local(info) && protection.has_local();
         let reports_remote_writes = rights.has_rma_write();
         let sinks = CompSinks::new(transmits, receives, reports_remote_writes)?;
         let inner = EpInner::new(state, sinks);
-        let rights = (rights, iov_limits);
-        Self::assemble((domain, protection), rights, inner, cm, is_local)
+        let limits = (rights, iov_limits, pool_size);
+        Self::assemble((domain, protection), limits, inner, cm, is_local)
     }
 
     /// Assembles the object from its parts.
     #[inline(never)]
     fn assemble(
         (domain, protection): (Arc<Domain>, Arc<ProtectionDomain>),
-        (rights, iov_limits): (EpRights, IovLimits),
+        (rights, iov_limits, pool_size): (EpRights, IovLimits, PoolSize),
         inner: impl Init<EpInner>,
         cm: KBox<ConnMgr>,
         is_local: bool,
@@ -185,6 +190,7 @@ impl EpCore {
                 protection,
                 rights,
                 iov_limits,
+                pool_size,
                 inner <- FastLockIrq::new(
                     inner,
                     c"kofi::rxm::EpState",

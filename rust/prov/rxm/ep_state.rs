@@ -24,6 +24,7 @@ use super::{
         RxSize, //
     },
     inflight::Inflight,
+    info::PoolSize,
     matcher::SEARCH_STEP,
     pkt_buf::Packet,
     rx_entry::Receive,
@@ -64,18 +65,15 @@ fn cache_place(addr: &SocketAddr) -> usize {
     (ip ^ u32::from(addr.port())) as usize % PEER_CACHE
 }
 
-/// Number of transmit buffers of an endpoint.
-pub(super) const TX_BUFS: usize = 128;
-
-/// Number of operations to one peer that can be in progress.
-pub(super) const TX_SIZE: usize = TX_BUFS / 2;
-
-/// Number of reserved transmit buffers, of which a connected peer may hold one.
+/// Number of reserved transmit buffers, of which a connected peer may hold one. They have the numbers from 0 on, and the
+/// buffers of the pool those that follow.
 pub(super) const RESERVES: usize = 128;
 
-/// Number of transmit operations of an endpoint that can be in progress: with buffers of the pool, and with reserved
-/// buffers.
-pub(super) const TX_OPS: usize = TX_BUFS + RESERVES;
+/// Returns the number of transmit operations of an endpoint that can be in progress: with buffers of the pool, and with
+/// reserved buffers.
+pub(super) const fn tx_ops(pool_size: PoolSize) -> usize {
+    RESERVES + pool_size.most
+}
 
 /// Number that the contexts of reads begin with, beyond those of packets.
 const FIRST_READ: usize = 1 << 32;
@@ -176,16 +174,16 @@ pub(super) fn schedule_disconnect(
 }
 
 impl EpState {
-    /// Creates the state of an endpoint with `contexts` receive contexts of `size` entries each, without buffers and
-    /// receives. Atomic operations of peers access `regions`. May sleep.
+    /// Creates the state of an endpoint with a transmit pool of that size, and `contexts` receive contexts of `size` entries
+    /// each, without buffers and receives. Atomic operations of peers access `regions`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
     #[inline(never)]
     pub(super) fn new(
-        contexts: usize,
-        size: RxSize,
+        pool_size: PoolSize,
+        (contexts, size): (usize, RxSize),
         regions: (Arc<MrTable>, EpRights),
         name: &'static CStr,
     ) -> Result<KBox<Self>> {
@@ -196,16 +194,16 @@ impl EpState {
             peers: PagedVec::new(),
             peer_cache: [0; PEER_CACHE],
             unresolved: Unresolved::new(),
-            queued_ops: QueuedOps::new()?,
+            queued_ops: QueuedOps::new(tx_ops(pool_size))?,
             cm_queue: BoxList::new(),
-            tx_pool: TxPool::UNALLOCATED,
+            tx_pool: TxPool::unallocated(pool_size.own),
             tx_reserves: BoxList::new(),
             rx_pool: RxPool::new(),
             ctrl_bufs: BoxList::new(),
             deferred_peers: BoxList::new(),
             retries_left: 0,
             pending_dereg: BoxList::new(),
-            inflight: Inflight::new(0, TX_OPS)?,
+            inflight: Inflight::new(0, tx_ops(pool_size))?,
             reads_inflight: Inflight::new(FIRST_READ, contexts * size.max_entries())?,
             regions,
             violations: StatCounter::new(),
@@ -388,7 +386,7 @@ impl EpState {
         }
         DeferredFree {
             packets,
-            tx_pool: mem::replace(&mut self.tx_pool, TxPool::UNALLOCATED),
+            tx_pool: mem::replace(&mut self.tx_pool, TxPool::unallocated(0)),
             receives,
             unexp_msgs,
         }

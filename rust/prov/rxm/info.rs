@@ -5,7 +5,6 @@
 pub(super) use super::super::common::hints::uses_shared_rx;
 use super::{
     super::common::rma_cursor::RMA_IOV_LIMIT,
-    ep_state::TX_SIZE,
     flags::COMPLETION_LEVELS,
     iov::{
         IovLimits,
@@ -41,6 +40,12 @@ pub(super) const MAX_RECVS: usize = 16_384;
 
 /// Number of posted receives of a context whose info names none.
 pub(super) const DEFAULT_RECVS: usize = 256;
+
+/// Number of transmits to one peer that can be in progress, if an info names none.
+pub(super) const TX_SIZE: usize = 64;
+
+/// Largest number of transmits to one peer that can be in progress.
+pub(super) const MAX_TX_SIZE: usize = 1024;
 
 /// Largest number of segments of an operation, and of remote ranges of a read or write.
 pub(super) const IOV_LIMIT: usize = RMA_IOV_LIMIT;
@@ -171,6 +176,9 @@ pub(super) fn from_lower(
         rma_iov_limit: wanted_tx
             .map_or(0, |tx| tx.rma_iov_limit)
             .clamp(1, IOV_LIMIT),
+        size: wanted_tx
+            .map_or(0, |tx| tx.size)
+            .clamp(TX_SIZE, MAX_TX_SIZE),
         ..transmits()
     };
     info.tx_mut()?.caps &= !(missing & FI_COLLECTIVE);
@@ -245,6 +253,35 @@ pub(super) fn transmits() -> fi_tx_attr {
         iov_limit: MAX_IOV,
         rma_iov_limit: 1,
         ..pin_init::zeroed()
+    }
+}
+
+/// Numbers of transmit buffers in the pool of an endpoint.
+#[derive(Clone, Copy)]
+pub(super) struct PoolSize {
+    /// Number of its own buffers, half of which one peer may hold.
+    pub(super) own: usize,
+    /// Largest number that the pool may have later: a context of a scalable endpoint may ask for more, and a shared
+    /// transmit context for its own.
+    pub(super) most: usize,
+}
+
+impl PoolSize {
+    /// Returns the numbers that an info asks for; `can_grow` permits more later. A size of 0 stands for the default.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EINVAL for more than [`MAX_TX_SIZE`] operations to one peer.
+    pub(super) fn of(info: &Info, can_grow: bool) -> Result<Self> {
+        let size = size_within(info.tx().map_or(0, |tx| tx.size), MAX_TX_SIZE, TX_SIZE)?;
+        let most = match can_grow {
+            true => MAX_TX_SIZE,
+            false => size,
+        };
+        Ok(Self {
+            own: 2 * size,
+            most: 2 * most,
+        })
     }
 }
 

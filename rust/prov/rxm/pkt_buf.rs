@@ -4,7 +4,7 @@
 //! or by the lock of a shared transmit context while free.
 
 use super::{
-    ep_state::TX_BUFS,
+    ep_state::RESERVES,
     inflight::{
         Indexed,
         Inflight,
@@ -173,7 +173,7 @@ impl Packet {
     /// Returns whether a transmit buffer is a reserved one.
     #[inline(always)]
     pub(super) fn is_reserve(&self) -> bool {
-        self.number >= TX_BUFS as u32
+        self.number < RESERVES as u32
     }
 
     /// Returns the message id of the operation.

@@ -25,10 +25,6 @@ use super::{
         Bound,
         EpCore, //
     },
-    ep_state::{
-        TX_BUFS,
-        TX_SIZE, //
-    },
     inflight::Indexed,
     rx_pool::RingRx, //
 };
@@ -63,9 +59,12 @@ use kernel::list::{
     TryNewListArc, //
 };
 
+/// Number of operations with buffers of the pool that a connection can have in flight. Others are deferred.
+const CONN_OPS: usize = 64;
+
 /// Number of transmits that a connection can have in flight.
 pub(super) const CONN_TRANSMITS: usize =
-    TX_SIZE + 1 + MAX_SEGS + CTRL_BUFS + MAX_READS + MAX_RX_BUFS;
+    CONN_OPS + 1 + MAX_SEGS + CTRL_BUFS + MAX_READS + MAX_RX_BUFS;
 
 /// Number of queue entries for a connection, apart from those for the transmit buffers of the pool: one operation with
 /// a reserved buffer, control packets, reads, and receives of its own or atomic responses in shared ones.
@@ -119,9 +118,9 @@ impl RingSize {
         self.conns * self.initial_rx + self.extra_rx
     }
 
-    /// Returns the number of entries of the completion queue.
-    const fn entries(self) -> usize {
-        TX_BUFS + self.depth() + self.conns * self.conn_entries
+    /// Returns the number of entries of the completion queue, for an endpoint with `tx_bufs` buffers in its pool.
+    fn entries(self, tx_bufs: usize) -> usize {
+        tx_bufs.min(self.conns * CONN_OPS) + self.depth() + self.conns * self.conn_entries
     }
 }
 
@@ -283,7 +282,7 @@ impl EpCore {
     /// Opens the completion queue of the ring with that index, which the completion vector `vector` serves.
     pub(super) fn ring_queue(&self, index: usize, vector: u32) -> Result<Arc<CompletionQueue>> {
         self.protection.lower().completion_queue(&cq::Attr {
-            size: RingSize::of(index).entries(),
+            size: RingSize::of(index).entries(self.pool_size.most),
             // Entries are read as `SourcedEntry`, whatever the format.
             format: Format::Data,
             waitable: false,

@@ -10,7 +10,10 @@ use super::{
         EpKind, //
     },
     ep_core::EpCore,
-    info,
+    info::{
+        self,
+        PoolSize, //
+    },
     progress::ReaderProgress,
     sw_cq::ProgressHandle, //
 };
@@ -61,7 +64,8 @@ impl Sep {
         let contexts = info::contexts(info).filter(|_| !is_shared);
         let contexts = contexts.ok_or(Errno::EINVAL)?;
         let size = RxSize::of(info)?;
-        let core = EpCore::new(domain, info, contexts, size)?;
+        let pool_size = PoolSize::of(info, true)?;
+        let core = EpCore::new(domain, info, contexts, (pool_size, size))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
                 progress: ReaderProgress::of(&core)?,
@@ -98,6 +102,11 @@ impl provider::ScalableEndpoint for Sep {
             ContextIndex::Receive(index) => (EpKind::Rx, index),
         };
         let index = u8::try_from(index).map_err(|_| Errno::EINVAL)?;
+        if kind.transmits() {
+            let here = context::in_process()?;
+            self.core
+                .alloc_tx_bufs(here, PoolSize::of(info, true)?.own)?;
+        }
         let (core, progress) = (self.core.clone(), self.progress.clone());
         let context: Arc<dyn provider::Endpoint> =
             Endpoint::new_part((core, progress), (kind, index), info, self.size)?;

@@ -8,11 +8,13 @@
 
 use super::{
     domain::Domain,
-    ep_state::TX_BUFS,
     info,
     iov::IovLimits,
     pkt_buf::Packet,
-    tx_pool::TxBufs,
+    tx_pool::{
+        numbers,
+        TxBufs, //
+    },
     wire::TX_BUF_SIZE, //
 };
 use crate::{
@@ -33,7 +35,7 @@ use core::any::Any;
 pub(super) struct Stx {
     #[pin]
     pub(super) bufs: FastLockIrq<TxBufs>,
-    size: usize,
+    pub(super) size: usize,
     /// Limits of the vectors of an operation.
     pub(super) iov_limits: IovLimits,
 }
@@ -43,15 +45,16 @@ impl Stx {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL for attributes beyond those of an endpoint, -FI_ENOMEM, -FI_ENODEV when the device is removed.
+    /// -FI_EINVAL for more operations or longer vectors than contexts have, and for attributes beyond those of an
+    /// endpoint; -FI_ENOMEM, -FI_ENODEV when the device is removed.
     pub(super) fn new(here: ProcessContext, domain: &Domain, attr: &Attr) -> Result<Arc<Self>> {
         let size = match attr.size {
-            0 => TX_BUFS,
+            0 => 2 * info::TX_SIZE,
             size => size,
         };
         let most = info::transmits();
         let iov_limits = info::tx_iov_limits((attr.segments, attr.remote_ranges))?;
-        let is_offered = size <= TX_BUFS
+        let is_offered = size <= 2 * info::MAX_TX_SIZE
             && attr.inject <= most.inject_size
             && attr.caps & !most.caps == 0
             && attr.flags & !most.op_flags == 0
@@ -61,9 +64,8 @@ impl Stx {
             return Err(Errno::EINVAL);
         }
         let mut bufs = TxBufs::new(size);
-        let numbers = 0..size as u32;
         let sizes = (TX_BUF_SIZE, iov_limits.slot_size());
-        Packet::alloc(here, domain.lower(), numbers, sizes, |packet| {
+        Packet::alloc(here, domain.lower(), numbers(size), sizes, |packet| {
             bufs.add(packet)
         })?;
         Ok(Arc::pin_init(

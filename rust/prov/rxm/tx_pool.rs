@@ -16,7 +16,7 @@ use self::budget::{
     EPOCH_MS, //
 };
 use super::{
-    ep_state::TX_BUFS,
+    ep_state::RESERVES,
     inflight::Indexed,
     pkt_buf::{
         BufState,
@@ -56,6 +56,8 @@ use kernel::{
 /// Free transmit buffers with their budget, and the contexts that wait for one.
 pub(super) struct TxBufs {
     free: BoxList<Packet>,
+    /// Number of buffers that have been allocated.
+    made: usize,
     budget: TxBudget,
     waiters: TxWaiters,
 }
@@ -65,14 +67,16 @@ impl TxBufs {
     pub(super) const fn new(total: usize) -> Self {
         Self {
             free: BoxList::new(),
+            made: 0,
             budget: TxBudget::new(total),
             waiters: TxWaiters::new(),
         }
     }
 
-    /// Adds a free buffer.
+    /// Adds a newly allocated buffer.
     pub(super) fn add(&mut self, packet: ListBox<Packet>) {
         self.free.push(packet);
+        self.made += 1;
     }
 
     /// Removes all free buffers.
@@ -129,6 +133,11 @@ fn epoch_clock() -> (Jiffies, Jiffies) {
     (now_jiffies(), msecs_to_jiffies(EPOCH_MS))
 }
 
+/// Returns the numbers of the buffers of a pool of `total`.
+pub(super) const fn numbers(total: usize) -> Range<u32> {
+    RESERVES as u32..(RESERVES + total) as u32
+}
+
 /// Pool of transmit buffers that an endpoint uses.
 pub(super) enum TxPool {
     /// Buffers of one endpoint.
@@ -138,8 +147,18 @@ pub(super) enum TxPool {
 }
 
 impl TxPool {
-    /// Pool of an endpoint's own buffers, which are not allocated.
-    pub(super) const UNALLOCATED: Self = Self::Own(TxBufs::new(TX_BUFS));
+    /// Returns the pool of `total` buffers of an endpoint, which are not allocated.
+    pub(super) const fn unallocated(total: usize) -> Self {
+        Self::Own(TxBufs::new(total))
+    }
+
+    /// Returns the number of buffers, allocated or not.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            Self::Own(bufs) => bufs.budget.total(),
+            Self::Shared(stx) => stx.size,
+        }
+    }
 
     /// Runs `act` with the buffers, under the lock of the shared transmit context if there is one.
     #[inline(always)]
@@ -150,9 +169,15 @@ impl TxPool {
         }
     }
 
-    /// Adds a newly allocated buffer.
-    pub(super) fn add(&mut self, packet: ListBox<Packet>) {
-        self.with(|bufs| bufs.add(packet));
+    /// Adds newly allocated buffers, of which there are `total` then, to a pool of the endpoint's own.
+    pub(super) fn add(&mut self, total: usize, mut packets: BoxList<Packet>) {
+        if let Self::Own(bufs) = self {
+            bufs.budget.grow(total);
+            while let Some(packet) = packets.pop() {
+                bufs.add(packet);
+            }
+            bufs.waiters.wake();
+        }
     }
 
     /// Takes a buffer for an operation to the peer that owns `share`, if the peer may have one more. Otherwise
@@ -200,7 +225,7 @@ impl TxPool {
 
     /// Puts back a buffer of a closed endpoint, unless it is not one of the pool.
     pub(super) fn take_back(&mut self, mut packet: ListBox<Packet>) {
-        if packet.number() < TX_BUFS as u32 {
+        if numbers(self.size()).contains(&packet.number()) {
             packet.state = BufState::Free;
             self.with(|bufs| bufs.free.push_front(packet));
         }
@@ -219,10 +244,11 @@ impl TxPool {
         }
     }
 
-    /// Returns the numbers of the endpoint's own buffers that have not been allocated.
-    pub(super) fn unallocated(&self) -> Range<u32> {
+    /// Returns the numbers of the buffers that a pool of the endpoint's own needs besides those that it has, to have
+    /// `total`.
+    pub(super) fn missing(&self, total: usize) -> Range<u32> {
         match self {
-            Self::Own(bufs) => bufs.free() as u32..TX_BUFS as u32,
+            Self::Own(bufs) => numbers(bufs.made).end..numbers(total).end,
             Self::Shared(_) => 0..0,
         }
     }

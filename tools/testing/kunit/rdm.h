@@ -28,6 +28,7 @@ struct rdm_opts {
 	u64	caps;		/* in addition to FI_MSG and FI_TAGGED */
 	u64	cq_flags;	/* FI_SELECTIVE_COMPLETION */
 	size_t	cq_size;
+	size_t	tx_size;
 	size_t	rx_size;
 	size_t	inject_size;
 	size_t	iov_limit;	/* of both directions */

@@ -7,6 +7,10 @@
 
 #include "sep.h"
 
+/* Largest tx_attr->size, and one that is larger than the default. */
+#define MAX_TX	1024
+#define MORE_TX	300
+
 static void info_07_requested_context_counts(struct kunit *test)
 {
 	static const struct {
@@ -126,6 +130,8 @@ static void rdm_08_context_attributes_within_those_of_the_endpoint(struct kunit 
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&ep->fid));
 	tx = (struct fi_tx_attr) { .inject_size = defaults.inject_size + 1 };
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_tx_context(sep->ep, 0, &tx, &ep, NULL));
+	tx = (struct fi_tx_attr) { .size = MAX_TX + 1 };
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_tx_context(sep->ep, 0, &tx, &ep, NULL));
 	tx = (struct fi_tx_attr) { .iov_limit = defaults.iov_limit + 1 };
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_tx_context(sep->ep, 0, &tx, &ep, NULL));
 	tx = (struct fi_tx_attr) { .caps = FI_ATOMIC };
@@ -145,6 +151,42 @@ static void rdm_08_context_attributes_within_those_of_the_endpoint(struct kunit 
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_rx_context(sep->ep, 0, &rx, &ep, NULL));
 	rx = (struct fi_rx_attr) { .op_flags = FI_INJECT };
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_rx_context(sep->ep, 0, &rx, &ep, NULL));
+}
+
+/* A context may ask for more operations than the info of its endpoint; the contexts share them. */
+static void ep_13_a_context_asks_for_more_transmits(struct kunit *test)
+{
+	struct sep_opts opts = { .txs = 2, .rxs = 1, .cq_size = 1024, .one_cq = true };
+	struct sep *sep = sep_open(test, &opts);
+	fi_addr_t self = sep_addr(test, sep, &sep->name);
+	u32 *out = kunit_kcalloc(test, MORE_TX + 1, sizeof(*out), GFP_KERNEL), *in = out + MORE_TX;
+	struct fi_tx_attr attr = { .size = MORE_TX };
+
+	KUNIT_ASSERT_NOT_NULL(test, out);
+	KUNIT_EXPECT_EQ(test, sep->info->tx_attr->size, fi_tx_size_left(sep->tx[0]));
+	fx_close(test, &sep->tx[1]->fid);
+	KUNIT_ASSERT_EQ(test, 0, fi_tx_context(sep->ep, 1, &attr, &sep->tx[1], sep));
+	fx_defer_close(test, &sep->tx[1]->fid);
+	KUNIT_EXPECT_EQ(test, MORE_TX, attr.size);
+	KUNIT_ASSERT_EQ(test, 0, fi_ep_bind(sep->tx[1], &sep->tx_cq[1]->fid, FI_TRANSMIT));
+	KUNIT_ASSERT_EQ(test, 0, fi_enable(sep->tx[1]));
+	for (int i = 0; i < 2; i++)
+		KUNIT_EXPECT_EQ(test, MORE_TX, fi_tx_size_left(sep->tx[i]));
+	for (int i = 0; i < MORE_TX; i++) {
+		out[i] = i;
+		KUNIT_ASSERT_EQ_MSG(test, 0, fi_send(sep->tx[i % 2], &out[i], sizeof(*out), NULL,
+						     self, &out[i]), "send %d", i);
+	}
+	for (int i = 0; i < MORE_TX; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(sep->rx[0], in, sizeof(*in), NULL, FI_ADDR_UNSPEC,
+						 NULL));
+		do {
+			KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, sep->rx_cq[0], &entry, 1));
+		} while (!(entry.flags & FI_RECV));
+		KUNIT_ASSERT_EQ(test, i, *in);
+	}
 }
 
 static void rdm_08_bindings_of_endpoints_and_contexts(struct kunit *test)
@@ -307,6 +349,7 @@ static struct kunit_case rdm_contexts_calls_cases[] = {
 	KUNIT_CASE(rdm_08_context_counts_and_indices),
 	KUNIT_CASE(rdm_08_an_index_is_open_once),
 	KUNIT_CASE(rdm_08_context_attributes_within_those_of_the_endpoint),
+	KUNIT_CASE(ep_13_a_context_asks_for_more_transmits),
 	KUNIT_CASE(rdm_08_bindings_of_endpoints_and_contexts),
 	KUNIT_CASE(rdm_08_calls_of_the_wrong_direction_are_refused),
 	KUNIT_CASE(rdm_08_connected_endpoints_have_no_contexts),

@@ -55,6 +55,7 @@ struct kofi_rdm *rdm_make(struct kunit *test, const struct rdm_opts *opts)
 		av_attr.type = opts->av_type;
 	hints->addr_format = opts->addr_format;
 	hints->caps |= opts->caps;
+	hints->tx_attr->size = opts->tx_size;
 	hints->rx_attr->size = opts->rx_size;
 	hints->rx_attr->iov_limit = opts->iov_limit;
 	hints->tx_attr->iov_limit = opts->iov_limit;

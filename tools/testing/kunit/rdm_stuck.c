@@ -24,6 +24,8 @@
 /* Time in which it is found out that operations to a peer do not complete, and more. */
 #define STUCK_MS	500
 #define QUEUED		8
+/* Largest tx_attr->size. */
+#define MAX_TX		1024
 #define ROUNDS		50
 
 static const struct rdm_opts opts = { .cq_size = 4096 };
@@ -186,6 +188,56 @@ static void ep_13_tx_size_left_is_a_lower_bound(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_tx_size_left(rdm->ep));
 }
 
+static void ep_13_tx_size_is_as_requested(struct kunit *test)
+{
+	static const struct {
+		size_t asked, left;
+	} rows[] = { { 0, 64 }, { 1, 1 }, { 63, 63 }, { 65, 65 }, { MAX_TX, MAX_TX } };
+	u8 *out = tr_buffer(test, LEN);
+	struct fi_info *hints = rdm_hints(test), *info;
+
+	for (int i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct rdm_opts with_size = { .cq_size = 4096, .tx_size = rows[i].asked };
+		struct kofi_rdm *rdm = rdm_open(test, &with_size);
+		fi_addr_t to = unreachable_addr(test, rdm, 100);
+
+		KUNIT_EXPECT_EQ(test, rows[i].left, rdm->info->tx_attr->size);
+		KUNIT_EXPECT_EQ(test, rows[i].left, fi_tx_size_left(rdm->ep));
+		KUNIT_EXPECT_EQ(test, rows[i].left, send_until_refused(rdm, to, out));
+		KUNIT_EXPECT_EQ(test, 0, fi_tx_size_left(rdm->ep));
+	}
+	hints->tx_attr->size = MAX_TX + 1;
+	KUNIT_EXPECT_EQ(test, -FI_ENODATA,
+			fi_getinfo(FI_VERSION(1, 17), fx_addr, NULL, FI_SOURCE, hints, &info));
+}
+
+/* Operations beyond what a connection has in flight are deferred, and go on in order. */
+static void ep_13_all_transmits_go_to_one_peer(struct kunit *test)
+{
+	static const struct rdm_opts deep = {
+		.cq_size = 4096, .tx_size = MAX_TX, .rx_size = MAX_TX,
+	};
+	struct kofi_rdm *rdm = rdm_open(test, &deep), *peer = rdm_open(test, &deep);
+	fi_addr_t to = rdm_addr(test, rdm, peer);
+	u32 *out = (void *)tr_vbuffer(test, MAX_TX * sizeof(*out));
+	u32 *in = (void *)tr_vbuffer(test, MAX_TX * sizeof(*in));
+
+	for (int i = 0; i < MAX_TX; i++) {
+		out[i] = i;
+		KUNIT_ASSERT_EQ(test, 0, fi_recv(peer->ep, &in[i], sizeof(*in), NULL,
+						 FI_ADDR_UNSPEC, &in[i]));
+	}
+	for (int i = 0; i < MAX_TX; i++)
+		KUNIT_ASSERT_EQ_MSG(test, 0, fi_send(rdm->ep, &out[i], sizeof(*out), NULL, to,
+						     &out[i]), "send %d", i);
+	for (int i = 0; i < MAX_TX; i++) {
+		rdm_expect(test, peer, &in[i], NULL);
+		KUNIT_ASSERT_EQ(test, i, in[i]);
+	}
+	await_sent(test, rdm->cq, MAX_TX);
+	KUNIT_EXPECT_EQ(test, MAX_TX, fi_tx_size_left(rdm->ep));
+}
+
 static void on_packet(struct raw *raw, const struct raw_header *header)
 {
 	int *counts = raw->context;
@@ -275,6 +327,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE_SLOW(rdm_11_stuck_peers_block_no_other),
 	KUNIT_CASE(rdm_11_a_new_peer_beside_two_stuck_ones),
 	KUNIT_CASE(ep_13_tx_size_left_is_a_lower_bound),
+	KUNIT_CASE(ep_13_tx_size_is_as_requested),
+	KUNIT_CASE(ep_13_all_transmits_go_to_one_peer),
 	KUNIT_CASE(rdm_11_queued_sends_are_cancelled),
 	KUNIT_CASE(rdm_11_queued_sends_of_a_context_are_cancelled),
 	KUNIT_CASE_SLOW(rdm_11_queued_sends_fail_after_av_remove),

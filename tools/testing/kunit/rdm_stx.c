@@ -19,7 +19,8 @@
 #define LEN	100
 #define PACKET	16384
 #define LONGEST	SZ_256K
-#define MAX_TX	128
+#define DEFAULT_TX	128
+#define MAX_TX	2048
 #define MEMBERS	3
 
 /* Endpoints with one transmit context, in one domain; each has the others' addresses. */
@@ -53,7 +54,7 @@ static struct world *open_without_members(struct kunit *test, size_t size)
 	w->domain = fx_domain(test, w->fabric, w->info);
 	KUNIT_ASSERT_EQ(test, 0, fi_stx_context(w->domain, &attr, &w->stx, w));
 	fx_defer_close(test, &w->stx->fid);
-	w->left = DIV_ROUND_UP(size ?: MAX_TX, 2);
+	w->left = DIV_ROUND_UP(size ?: DEFAULT_TX, 2);
 	return w;
 }
 

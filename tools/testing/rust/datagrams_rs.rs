@@ -474,8 +474,8 @@ fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     let info_of_other = list_of_other.first().ok_or(Errno::ENODATA)?;
     let domain = kofi::fabric::<Datagrams>(here, info)?.domain(here, info)?;
     let addresses = domain.address_vector(here, &PLAIN)?;
-    let more = SharedTransmits::new(here, &domain, 129).err();
-    expect(more == Some(Errno::EINVAL), "more than an endpoint has")?;
+    let more = SharedTransmits::new(here, &domain, 2049).err();
+    expect(more == Some(Errno::EINVAL), "more than a context has")?;
     let transmits = SharedTransmits::new(here, &domain, 4)?;
     let receives = SharedReceives::new(here, &domain, 2)?;
     let end = |info, (receives, transmits)| {

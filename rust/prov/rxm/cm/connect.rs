@@ -22,9 +22,8 @@ use super::{
             EpCore, //
         },
         ep_state::{
-            RESERVES,
-            TX_BUFS,
-            TX_OPS, //
+            tx_ops,
+            RESERVES, //
         },
         lower::{
             LowerEp,
@@ -298,7 +297,7 @@ impl EpCore {
         // Entries for all local connections, this one included.
         let shared = bound.queue.enable_export(LOCAL_CQ_SLOTS)?;
         let most_conns = (self.limits.conn_count() + 1).next_power_of_two();
-        shared.grow(TX_BUFS + most_conns * LOCAL_CQ_SLOTS)?;
+        shared.grow(self.pool_size.most + most_conns * LOCAL_CQ_SLOTS)?;
         if local.queue.get().is_none() {
             let attr = cq::Attr {
                 size: LOCAL_CQ_SIZE,
@@ -344,7 +343,7 @@ impl EpCore {
                 return Err(errno);
             }
         }
-        let first = TX_OPS as u32 + cm.rx_bufs_made;
+        let first = tx_ops(self.pool_size) as u32 + cm.rx_bufs_made;
         let missing = first..first + (count - packets.len()) as u32;
         let made = self.reserve_inflight(missing.end).and_then(|()| {
             Packet::alloc(
@@ -385,7 +384,7 @@ impl EpCore {
         if cm.tx_reserves_made as usize >= wanted {
             return Ok(());
         }
-        let number = TX_BUFS as u32 + cm.tx_reserves_made;
+        let number = cm.tx_reserves_made;
         let lower = self.protection.lower();
         let sizes = (TX_BUF_SIZE, self.iov_limits.slot_size());
         Packet::alloc(here, lower, number..number + 1, sizes, |packet| {

@@ -42,7 +42,8 @@ use crate::{
     },
     util::{
         callback::Functions,
-        once::OnceBox, //
+        once::OnceBox,
+        owned_list::BoxList, //
     },
 };
 use core::{
@@ -186,13 +187,7 @@ impl EpCore {
     ) -> Result {
         let local = self.cm.lock().local;
         let listener = self.listener(Route::Device, local, format, events)?;
-        // An earlier attempt may have allocated some.
-        let unallocated = self.inner.lock().tx_pool.unallocated();
-        let lower = self.protection.lower();
-        let sizes = (TX_BUF_SIZE, self.iov_limits.slot_size());
-        Packet::alloc(here, lower, unallocated, sizes, |packet| {
-            self.inner.lock().tx_pool.add(packet);
-        })?;
+        self.alloc_tx_bufs(here, self.pool_size.own)?;
         self.open_first_ring(&bound.queue)?;
         let name = listener.core().name()?;
         let local_listener = match &bound.local {
@@ -222,6 +217,23 @@ impl EpCore {
         }
         // Operations may wait for a connection already.
         self.bound()?.schedule_cm_work();
+        Ok(())
+    }
+
+    /// Allocates transmit buffers unless the own pool has `total`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOMEM, -FI_ENODEV when the device is removed.
+    pub(in super::super) fn alloc_tx_bufs(&self, here: ProcessContext, total: usize) -> Result {
+        // One thread at a time.
+        let _cm = self.cm.lock();
+        let missing = self.inner.lock().tx_pool.missing(total);
+        let lower = self.protection.lower();
+        let sizes = (TX_BUF_SIZE, self.iov_limits.slot_size());
+        let mut packets = BoxList::new();
+        Packet::alloc(here, lower, missing, sizes, |packet| packets.push(packet))?;
+        self.inner.lock().tx_pool.add(total, packets);
         Ok(())
     }
 

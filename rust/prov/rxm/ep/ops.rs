@@ -3,12 +3,9 @@
 //! Operations of [`Endpoint`] as the object model calls them.
 
 use super::{
-    super::{
-        completion::{
-            RxSink,
-            TxSink, //
-        },
-        ep_state::TX_BUFS, //
+    super::completion::{
+        RxSink,
+        TxSink, //
     },
     max_elements,
     BoundCq,
@@ -231,7 +228,8 @@ impl provider::Endpoint for Endpoint {
             None => KOFI_STATE_OPEN,
         });
         if self.kind.transmits() && !self.shares_transmits {
-            out.add_value(KOFI_VALUE_TX_SIZE, TX_BUFS as u64);
+            let tx_bufs = self.core.inner.lock().tx_pool.size();
+            out.add_value(KOFI_VALUE_TX_SIZE, tx_bufs as u64);
         }
         if self.kind.receives() && !self.shares_receives {
             out.add_value(KOFI_VALUE_RX_SIZE, self.size.receives as u64);

@@ -75,6 +75,17 @@ impl TxBudget {
         }
     }
 
+    /// Returns the number of buffers.
+    pub(super) const fn total(&self) -> usize {
+        self.total
+    }
+
+    /// Raises the number of buffers to `total`.
+    pub(super) fn grow(&mut self, total: usize) {
+        self.total = self.total.max(total);
+        self.limit = self.total.div_ceil(2);
+    }
+
     /// Returns the number of buffers that every peer can take, whatever the others do not complete.
     #[inline(always)]
     pub(super) fn left(&self) -> usize {

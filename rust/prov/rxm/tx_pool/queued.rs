@@ -6,14 +6,10 @@
 //! operations to one peer, so its length is bounded by the budget. Operations without a context are not in the index.
 
 use super::super::{
-    ep_state::TX_OPS,
     inflight::Indexed,
     pkt_buf::Packet, //
 };
 use crate::fi::prelude::*;
-
-/// Number of hash chains; a power of two.
-const CHAINS: usize = TX_OPS.next_power_of_two();
 
 /// Multiplier of the hash: 2^64 divided by the golden ratio.
 const MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -44,24 +40,19 @@ struct Entry {
 
 /// Index of queued operations.
 pub(in super::super) struct QueuedOps {
-    /// Number of the first buffer of each chain, plus one; 0 for none.
+    /// Number of the first buffer of each chain, plus one; 0 for none. The number of chains is a power of two.
     heads: KVVec<u32>,
     /// Entries by the number of the buffer.
     entries: KVVec<Entry>,
 }
 
-fn chain_of((context, tx_ctx): Key) -> usize {
-    let mixed = (context as u64 ^ u64::from(tx_ctx)).wrapping_mul(MULTIPLIER);
-    (mixed >> 32) as usize % CHAINS
-}
-
 impl QueuedOps {
-    /// Creates an empty index. May sleep.
+    /// Creates an empty index of operations with numbers below `most`. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(in super::super) fn new() -> Result<Self> {
+    pub(in super::super) fn new(most: usize) -> Result<Self> {
         let none = Entry {
             key: (0, 0),
             at: None,
@@ -69,9 +60,15 @@ impl QueuedOps {
             previous: 0,
         };
         Ok(Self {
-            heads: KVVec::from_elem(0, CHAINS, GFP_KERNEL)?,
-            entries: KVVec::from_elem(none, TX_OPS, GFP_KERNEL)?,
+            heads: KVVec::from_elem(0, most.next_power_of_two(), GFP_KERNEL)?,
+            entries: KVVec::from_elem(none, most, GFP_KERNEL)?,
         })
+    }
+
+    /// Returns the index of the chain of a key.
+    fn chain_of(&self, (context, tx_ctx): Key) -> usize {
+        let mixed = (context as u64 ^ u64::from(tx_ctx)).wrapping_mul(MULTIPLIER);
+        (mixed >> 32) as usize & (self.heads.len() - 1)
     }
 
     /// Enters an operation that is queued at `at`, or changes the queue of one that has been entered.
@@ -99,7 +96,10 @@ impl QueuedOps {
         } = *entry;
         match self.entry(previous) {
             Some(previous) => previous.next = next,
-            None => self.heads[chain_of(key)] = next,
+            None => {
+                let chain = self.chain_of(key);
+                self.heads[chain] = next;
+            }
         }
         if let Some(next) = self.entry(next) {
             next.previous = previous;
@@ -109,7 +109,7 @@ impl QueuedOps {
     /// Returns the number and the queue of the latest operation of a transmit context with a context.
     pub(in super::super) fn find(&self, context: Context, tx_ctx: u8) -> Option<(u32, QueuedAt)> {
         let key = (context.as_ptr() as usize, tx_ctx);
-        let mut link = self.heads[chain_of(key)];
+        let mut link = self.heads[self.chain_of(key)];
         loop {
             let number = link.checked_sub(1)?;
             let entry = self.entries.get(number as usize)?;
@@ -125,7 +125,7 @@ impl QueuedOps {
     }
 
     fn link(&mut self, number: u32, key: Key, at: QueuedAt) {
-        let chain = chain_of(key);
+        let chain = self.chain_of(key);
         let next = self.heads[chain];
         let Some(entry) = self.entries.get_mut(number as usize) else {
             return;
@@ -152,9 +152,12 @@ mod tests {
         Context::new(ptr::without_provenance_mut(address))
     }
 
+    /// Number of operations.
+    const MOST: usize = 100;
+
     #[test]
     fn an_operation_is_found_by_its_context_and_transmit_context() -> Result {
-        let mut queued = QueuedOps::new()?;
+        let mut queued = QueuedOps::new(MOST)?;
         queued.link(7, (0x1000, 0), QueuedAt::Peer(4));
         queued.link(8, (0x1000, 1), QueuedAt::Unresolved);
         assert_eq!(
@@ -176,8 +179,8 @@ mod tests {
         queued.remove(8);
         assert_eq!(queued.find(context(0x1000), 1), None);
         // A number that no transmit buffer has.
-        queued.link(TX_OPS as u32, (0x2000, 0), QueuedAt::Peer(4));
-        queued.remove(TX_OPS as u32);
+        queued.link(MOST as u32, (0x2000, 0), QueuedAt::Peer(4));
+        queued.remove(MOST as u32);
         assert_eq!(queued.find(context(0x2000), 0), None);
         Ok(())
     }
@@ -185,11 +188,11 @@ mod tests {
     #[test]
     fn the_index_equals_a_naive_model() -> Result {
         let mut random = SeededRandom::new(3);
-        let mut queued = QueuedOps::new()?;
+        let mut queued = QueuedOps::new(MOST)?;
         // Contexts of the entered operations, by number.
-        let mut model = KVVec::from_elem(0usize, TX_OPS, GFP_KERNEL)?;
+        let mut model = KVVec::from_elem(0usize, MOST, GFP_KERNEL)?;
         for _ in 0..20_000 {
-            let number = random.next_below(TX_OPS as u64) as usize;
+            let number = random.next_below(MOST as u64) as usize;
             let address = 64 * (1 + random.next_below(100) as usize);
             match random.next_below(3) {
                 0 => {
@@ -210,7 +213,7 @@ mod tests {
                 }
             }
         }
-        for number in 0..TX_OPS as u32 {
+        for number in 0..MOST as u32 {
             queued.remove(number);
         }
         assert!(queued.heads.iter().all(|&head| head == 0));
