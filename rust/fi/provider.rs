@@ -381,6 +381,12 @@ pub trait SharedReceive: Any + Send + Sync {
         Err(Errno::EOPNOTSUPP)
     }
 
+    /// Returns an upper bound of the posted receives that no message can arrive in, because the device may have lost
+    /// them with endpoints that were closed. Any context.
+    fn receives_lost(&self) -> usize {
+        0
+    }
+
     /// Reports values for introspection, as [`Introspect`](super::introspect::Introspect) does.
     fn fill_info(&self, info: &mut ObjectInfo<'_>);
 

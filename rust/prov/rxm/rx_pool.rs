@@ -55,7 +55,7 @@ struct ExtraRx {
 impl ExtraRx {
     /// Takes up to `wanted` buffers from the limit.
     fn take(&mut self, wanted: usize) -> usize {
-        let taken = wanted.min(self.limit - self.used);
+        let taken = wanted.min(self.limit.saturating_sub(self.used));
         self.used += taken;
         taken
     }
@@ -69,9 +69,11 @@ impl ExtraRx {
 /// Shared receive buffers of a ring.
 pub(super) struct RingRx {
     ring: Arc<Ring>,
-    /// Number of buffers in the shared queue that are assigned to no connection; negative if a peer has used more
-    /// than its credits.
+    /// Number of buffers in the shared queue that take messages and are assigned to no connection; negative if a peer
+    /// has used more than its credits, or the device has lost assigned ones.
     unassigned: i64,
+    /// Number of buffers in the queue that may take no message, because the device has lost them.
+    lost: usize,
     extra_rx: ExtraRx,
 }
 
@@ -82,11 +84,21 @@ impl RingRx {
         Self {
             ring,
             unassigned: 0,
+            lost: 0,
             extra_rx: ExtraRx { used: 0, limit },
         }
     }
 
-    /// Replaces the buffers that a peer used beyond its credits by buffers of `free_bufs`.
+    /// Sets the number of lost buffers. Others take their place in the queue, instead of some beyond the initial ones.
+    fn set_lost(&mut self, lost: usize) {
+        let size = self.ring.size();
+        let lost = lost.min(size.extra_rx);
+        self.unassigned += self.lost as i64 - lost as i64;
+        self.lost = lost;
+        self.extra_rx.limit = size.extra_rx - lost;
+    }
+
+    /// Replaces the buffers that a peer used beyond its credits, and lost ones, by buffers of `free_bufs`.
     fn refill(&mut self, inflight: &mut Inflight<Packet>, free_bufs: &mut BoxList<Packet>) {
         let Some(shared) = &self.ring.shared else {
             return;
@@ -204,7 +216,29 @@ impl EpState {
         self.refill(ring);
     }
 
-    /// Replaces the buffers of a ring that a peer used beyond its credits.
+    /// Returns the number of buffers that have to be posted in a ring before others are assigned to connections.
+    pub(super) fn missing_rx(&mut self, ring: u32) -> usize {
+        let ring_rx = self.rx_pool.ring_rx(ring);
+        ring_rx.map_or(0, |ring_rx| (-ring_rx.unassigned).max(0) as usize)
+    }
+
+    /// Posts newly allocated buffers in place of those that are missing in a ring.
+    pub(super) fn add_to_ring(&mut self, ring: u32, mut packets: BoxList<Packet>) {
+        self.rx_pool.free_bufs.append(&mut packets);
+        self.refill(ring);
+    }
+
+    /// Counts the buffers that the device may have lost, after a connection of a ring has been closed.
+    pub(super) fn count_lost_rx(&mut self, ring: u32) {
+        if let Some(ring_rx) = self.rx_pool.ring_rx(ring) {
+            let shared = ring_rx.ring.shared.as_ref();
+            let lost = shared.map_or(0, |shared| shared.core().receives_lost());
+            ring_rx.set_lost(lost);
+            self.refill(ring);
+        }
+    }
+
+    /// Replaces the buffers of a ring that a peer used beyond its credits, and those that the device has lost.
     fn refill(&mut self, ring: u32) {
         let Self {
             rx_pool, inflight, ..

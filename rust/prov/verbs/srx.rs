@@ -9,6 +9,7 @@
 //! the list of endpoints that share the receives.
 
 mod endpoints;
+mod lost;
 mod post;
 
 pub(super) use endpoints::{
@@ -109,6 +110,8 @@ pub(crate) struct Srx {
     next_lost_check: Atomic<u64>,
     #[pin]
     lost_check_work: Work<Srx>,
+    /// Largest number of receives that are lost now. Changed under the lock of `endpoints`.
+    lost_max: Atomic<u32>,
     #[pin]
     endpoints: Mutex<SrxEndpoints>,
     /// Statistics of posters, changed under the lock of `producer`.
@@ -191,6 +194,7 @@ impl Srx {
                 lost_check_end: Atomic::new(0),
                 next_lost_check: Atomic::new(0),
                 lost_check_work <- new_work!("kofi::verbs::Srx::lost_check_work"),
+                lost_max: Atomic::new(0),
                 endpoints <- new_mutex!(SrxEndpoints::new(), "kofi::verbs::Srx::endpoints"),
                 posted: StatCounter::new(),
                 eagain: StatCounter::new(),
@@ -257,6 +261,10 @@ impl provider::SharedReceive for Srx {
 
     fn receives_left(&self) -> usize {
         self.free_slots()
+    }
+
+    fn receives_lost(&self) -> usize {
+        self.lost_max.load(Relaxed) as usize
     }
 
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {

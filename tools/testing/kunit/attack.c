@@ -77,7 +77,7 @@ static int create_qp(struct attacker *at)
 		.cap = {
 			.max_send_wr = 8,
 			.max_recv_wr = 1,
-			.max_send_sge = 1,
+			.max_send_sge = 2,
 			.max_recv_sge = 1,
 		},
 		.sq_sig_type = IB_SIGNAL_REQ_WR,
@@ -104,14 +104,57 @@ static int create_qp(struct attacker *at)
 	return rdma_create_qp(at->id, pd, &attr);
 }
 
-struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
-			    struct fid_pep *pep)
+/* Allocates an attacker that is destroyed with the test. */
+static struct attacker *alloc_attacker(struct kunit *test)
+{
+	struct attacker *at = kunit_kzalloc(test, sizeof(*at), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, at);
+	at->buf = tr_buffer(test, AT_MAX);
+	init_completion(&at->event);
+	init_completion(&at->gone);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, destroy_attacker,
+							   at));
+	return at;
+}
+
+/* Requests a connection to the address with that private data. */
+static void request_connection(struct kunit *test, struct attacker *at, void *to,
+			       const void *data, u8 len)
 {
 	struct rdma_conn_param param = {
+		.private_data = data,
+		.private_data_len = len,
 		.responder_resources = 4,
 		.initiator_depth = 4,
 		.retry_count = 6,
 	};
+
+	KUNIT_ASSERT_EQ(test, 0, resolve(at, to));
+	KUNIT_ASSERT_EQ(test, 0, create_qp(at));
+	KUNIT_ASSERT_EQ(test, 0, rdma_connect(at->id, &param));
+}
+
+struct attacker *at_connect_to(struct kunit *test, void *to, const void *data, u8 len)
+{
+	struct attacker *at = alloc_attacker(test);
+
+	request_connection(test, at, to, data, len);
+	at->connected = !wait_for_event(at);
+	if (at->connected)
+		return at;
+	kunit_release_action(test, destroy_attacker, at);
+	return NULL;
+}
+
+void at_destroy(struct kunit *test, struct attacker *at)
+{
+	kunit_release_action(test, destroy_attacker, at);
+}
+
+struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
+			    struct fid_pep *pep)
+{
 	struct sockaddr_in6 to;
 	size_t len = sizeof(to);
 	struct fx_cm_event event;
@@ -119,18 +162,10 @@ struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 	struct attacker *at;
 
 	tr_needs_device(test, fx->info);
-	at = kunit_kzalloc(test, sizeof(*at), GFP_KERNEL);
-	KUNIT_ASSERT_NOT_NULL(test, at);
-	at->buf = tr_buffer(test, AT_MAX);
+	at = alloc_attacker(test);
 	at->fx = fx;
-	init_completion(&at->event);
-	init_completion(&at->gone);
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, destroy_attacker,
-							   at));
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &to, &len));
-	KUNIT_ASSERT_EQ(test, 0, resolve(at, (struct sockaddr *)&to));
-	KUNIT_ASSERT_EQ(test, 0, create_qp(at));
-	KUNIT_ASSERT_EQ(test, 0, rdma_connect(at->id, &param));
+	request_connection(test, at, &to, NULL, 0);
 
 	request = fx_wait_request(test, fx->eq);
 	/* The victim grants RMA: its queue pair permits remote reads and writes. */
@@ -150,15 +185,32 @@ void at_close(struct kunit *test, struct attacker *at)
 	struct fid_ep *victim = at->victim;
 	struct fid_eq *eq = at->fx->eq;
 
-	kunit_release_action(test, destroy_attacker, at);
+	at_destroy(test, at);
 	tr_expect_shutdown(test, eq, victim);
 	fx_close(test, &victim->fid);
+}
+
+/* Posts a request, and waits for its completion. Returns the ib_wc_status, or a negative errno. */
+static int post(struct attacker *at, const struct ib_send_wr *wr)
+{
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	struct ib_wc wc;
+	int ret;
+
+	ret = ib_post_send(at->id->qp, wr, NULL);
+	if (ret)
+		return ret;
+	while (!ib_poll_cq(at->cq, 1, &wc)) {
+		if (time_after(jiffies, end))
+			return -ETIMEDOUT;
+		usleep_range(50, 200);
+	}
+	return wc.status;
 }
 
 static int do_rdma(struct attacker *at, enum ib_wr_opcode opcode, u64 addr,
 		   u32 key, u32 len)
 {
-	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	struct ib_sge sge = {
 		.addr = at->dma,
 		.length = len,
@@ -174,20 +226,10 @@ static int do_rdma(struct attacker *at, enum ib_wr_opcode opcode, u64 addr,
 		.remote_addr = addr,
 		.rkey = key,
 	};
-	struct ib_wc wc;
-	int ret;
 
 	if (len > AT_MAX)
 		return -EMSGSIZE;
-	ret = ib_post_send(at->id->qp, &wr.wr, NULL);
-	if (ret)
-		return ret;
-	while (!ib_poll_cq(at->cq, 1, &wc)) {
-		if (time_after(jiffies, end))
-			return -ETIMEDOUT;
-		usleep_range(50, 200);
-	}
-	return wc.status;
+	return post(at, &wr.wr);
 }
 
 int at_read(struct attacker *at, u64 addr, u32 key, u32 len)
@@ -198,6 +240,24 @@ int at_read(struct attacker *at, u64 addr, u32 key, u32 len)
 int at_write(struct attacker *at, u64 addr, u32 key, u32 len)
 {
 	return do_rdma(at, IB_WR_RDMA_WRITE, addr, key, len);
+}
+
+int at_send_part(struct attacker *at)
+{
+	u32 key = at->pd->local_dma_lkey;
+	struct ib_sge sge[] = {
+		{ .addr = at->dma, .length = 2 * PAGE_SIZE, .lkey = key },
+		/* The device finds no memory with this key when it comes to these bytes. */
+		{ .addr = at->dma, .length = PAGE_SIZE, .lkey = ~key },
+	};
+	struct ib_send_wr wr = {
+		.sg_list = sge,
+		.num_sge = ARRAY_SIZE(sge),
+		.opcode = IB_WR_SEND,
+		.send_flags = IB_SEND_SIGNALED,
+	};
+
+	return post(at, &wr);
 }
 
 bool at_wait_disconnected(struct attacker *at)

@@ -35,12 +35,23 @@ struct attacker {
 /* Connects to pep and accepts the request with a new endpoint, the victim. */
 struct attacker *at_connect(struct kunit *test, struct kofi_fabric_fx *fx,
 			    struct fid_pep *pep);
+/*
+ * Connects to an address with that private data. Returns NULL if the request is rejected.
+ * at_destroy() ends the connection.
+ */
+struct attacker *at_connect_to(struct kunit *test, void *to, const void *data, u8 len);
+void at_destroy(struct kunit *test, struct attacker *at);
 /* Destroys the attacker, reads the victim's FI_SHUTDOWN from fx->eq, and closes the victim. */
 void at_close(struct kunit *test, struct attacker *at);
 
 /* Transfers len bytes from or to buf. Returns the ib_wc_status, or a negative errno. */
 int at_read(struct attacker *at, u64 addr, u32 key, u32 len);
 int at_write(struct attacker *at, u64 addr, u32 key, u32 len);
+/*
+ * Sends the first packets of a message, the rest of which the device cannot read. Returns the
+ * ib_wc_status, which is an error, or a negative errno.
+ */
+int at_send_part(struct attacker *at);
 /*
  * Waits until the connection ends, as it does where a driver answers a bad
  * request with a disconnect. Returns false on a timeout.

@@ -67,6 +67,7 @@ impl EpCore {
         // The endpoint is bound to the queues of the ring.
         closed = None;
         drop(closed);
+        self.inner.lock().count_lost_rx(ring.index);
         self.close_empty_ring(cm, ring.index);
     }
 

@@ -250,6 +250,9 @@ impl EpCore {
             loop_ep.set_direct_receiver(core.clone())?;
         }
         self.alloc_tx_reserve(here, cm)?;
+        let missing = self.inner.lock().missing_rx(ring.index);
+        let receives = self.alloc_bufs(here, cm, missing, MAX_PACKET)?;
+        self.inner.lock().add_to_ring(ring.index, receives);
         // A peer without credits gets all buffers, because it cannot be granted more later.
         let count = match route {
             _ if no_flow_ctrl => MAX_RX_BUFS,

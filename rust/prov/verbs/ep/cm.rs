@@ -198,7 +198,7 @@ impl Endpoint {
         let param = self.conn_param(cm_data, depths, &qp);
         id.with_lock(|locked| {
             if locked.uses_ib_cm() {
-                locked.move_qp_to_rts(&qp, &param, &self.qp_param())?;
+                self.move_qp_to_rts(locked, &qp, &param)?;
             }
             Ok(locked.accept(&param)?)
         })
@@ -254,8 +254,15 @@ impl Endpoint {
     fn complete_connect(&self, id: &LockedCmId, conn: &ConnParam<'_>) -> Result {
         let qp = self.qp()?;
         self.store_peer_addr();
-        id.move_qp_to_rts(&qp, conn, &self.qp_param())?;
+        self.move_qp_to_rts(id, &qp, conn)?;
         Ok(id.complete_response()?)
+    }
+
+    fn move_qp_to_rts(&self, id: &LockedCmId, qp: &Qp, conn: &ConnParam<'_>) -> Result {
+        if let Some(attachment) = self.rq.srx_attachment() {
+            attachment.begin_receiving();
+        }
+        Ok(id.move_qp_to_rts(qp, conn, &self.qp_param())?)
     }
 
     /// Moves the queue pair to the error state, which flushes it. rxe and iWARP drivers leave that

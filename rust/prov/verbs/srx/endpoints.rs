@@ -5,15 +5,31 @@
 //! reserve or release entries, and while receives are posted again.
 
 use super::{
+    lost::LostBound,
     Srx,
     NO_SLOT,
     POSTED, //
 };
 use crate::prov::verbs::prelude::*;
 
-/// Endpoints of a shared receive context: the receive queues whose queue pairs take messages from
-/// there, and the completion queues, each of which has entries for all of the receives.
-pub(super) type SrxEndpoints = KVec<(Arc<WorkQueue>, Arc<Cq>)>;
+/// Endpoints of a shared receive context.
+pub(super) struct SrxEndpoints {
+    /// Receive queues whose queue pairs take messages from the context, and completion queues, each of
+    /// which has entries for all of the receives.
+    members: KVec<(Arc<WorkQueue>, Arc<Cq>)>,
+    /// Bound on the receives that the device has lost.
+    lost: LostBound,
+}
+
+impl SrxEndpoints {
+    /// Creates the state of a context without endpoints.
+    pub(super) const fn new() -> Self {
+        Self {
+            members: KVec::new(),
+            lost: LostBound::new(),
+        }
+    }
+}
 
 /// Replaces the target of the receive queue for an endpoint that shares its receives.
 pub(in crate::prov::verbs) struct SrxAttachment {
@@ -32,6 +48,8 @@ pub(in crate::prov::verbs) struct SrxAttachment {
     last_seq: Atomic<u64>,
     /// Number of receives that the endpoint has completed.
     pub(in crate::prov::verbs) completed: StatCounter,
+    /// Set before the queue pair can take a receive.
+    is_receiving: AtomicFlag,
     /// Set when the endpoint closes.
     is_closed: AtomicFlag,
 }
@@ -56,8 +74,14 @@ impl SrxAttachment {
             source,
             last_seq: Atomic::new(last),
             completed: StatCounter::new(),
+            is_receiving: AtomicFlag::new(false),
             is_closed: AtomicFlag::new(false),
         }
+    }
+
+    /// Notes that the queue pair can take receives from now on.
+    pub(in crate::prov::verbs) fn begin_receiving(&self) {
+        self.is_receiving.store(true, Relaxed);
     }
 
     /// Returns the completion queue and the index of the receive queue there; none once the
@@ -65,6 +89,11 @@ impl SrxAttachment {
     pub(in crate::prov::verbs) fn cq_if_open(&self) -> Option<(Arc<Cq>, WqId)> {
         let is_over = self.is_closed.load(Acquire);
         (!is_over).then(|| (self.cq.clone(), self.wq_id))
+    }
+
+    /// Returns whether the queue pair could take receives.
+    fn could_receive(&self) -> bool {
+        self.is_receiving.load(Relaxed)
     }
 
     /// Marks the endpoint as closing; returns true the first time.
@@ -158,13 +187,13 @@ impl Srx {
         cq: &Arc<Cq>,
         others: &ExclusiveGuard,
     ) -> Result {
-        let mut endpoints = self.endpoints.lock();
-        endpoints.reserve(1, GFP_KERNEL)?;
-        if !endpoints.iter().any(|(_, other)| Arc::ptr_eq(other, cq)) {
+        let members = &mut self.endpoints.lock().members;
+        members.reserve(1, GFP_KERNEL)?;
+        if !members.iter().any(|(_, other)| Arc::ptr_eq(other, cq)) {
             cq.reserve_srx_entries(self.depth, others)?;
         }
         // Cannot fail: capacity has been reserved above.
-        let _ = endpoints.push_within_capacity((wq.clone(), cq.clone()));
+        let _ = members.push_within_capacity((wq.clone(), cq.clone()));
         Ok(())
     }
 
@@ -177,18 +206,22 @@ impl Srx {
         others: &ExclusiveGuard,
     ) {
         let mut endpoints = self.endpoints.lock();
-        let at = endpoints
+        let SrxEndpoints { members, lost } = &mut *endpoints;
+        let at = members
             .iter()
             .position(|(member, _)| Arc::ptr_eq(member, wq));
-        let removed = at.and_then(|at| endpoints.remove(at).ok());
-        if removed.is_some() && !endpoints.iter().any(|(_, other)| Arc::ptr_eq(other, cq)) {
+        let removed = at.and_then(|at| members.remove(at).ok());
+        if removed.is_some() && !members.iter().any(|(_, other)| Arc::ptr_eq(other, cq)) {
             cq.release_srx_entries(self.depth, others);
         }
-        if self.pd.device().is_rxe {
+        let attachment = wq.srx_attachment();
+        let could_receive = attachment.is_some_and(|attachment| attachment.could_receive());
+        if self.pd.device().is_rxe && could_receive {
             self.lost_check_end
                 .store(self.producer.lock().post_seq, Release);
+            lost.endpoint_closed(self.max_completed_seq.load(Acquire), members.len());
         }
-        self.repost_lost(&endpoints);
+        self.repost_lost(&mut endpoints);
     }
 
     /// Posts receives again that queue pairs have taken with them: rxe forgets the receive that a
@@ -199,11 +232,14 @@ impl Srx {
     /// A receive posted before the last ones of all endpoints that has not completed is held by no
     /// endpoint: it is lost. A lost receive behind one of them is found after that endpoint's next
     /// message.
-    fn repost_lost(&self, endpoints: &SrxEndpoints) {
-        let attachments = endpoints.iter().filter_map(|(wq, _)| wq.srx_attachment());
+    fn repost_lost(&self, endpoints: &mut SrxEndpoints) {
+        let SrxEndpoints { members, lost } = endpoints;
+        let attachments = members.iter().filter_map(|(wq, _)| wq.srx_attachment());
         let lasts = attachments.map(|attachment| attachment.last_seq.load(Acquire));
-        let lowest = lasts.min().unwrap_or(self.max_completed_seq.load(Acquire));
+        let newest = self.max_completed_seq.load(Acquire);
+        let lowest = lasts.min().unwrap_or(newest);
         let is_forgetful = self.pd.device().is_rxe;
+        let (mut found, mut overtaken) = (0, 0);
         for (slot, mark) in self.slot_controls.iter().enumerate() {
             // In this order: the number is then that of the post whose state was read, or of a
             // later one.
@@ -213,13 +249,18 @@ impl Srx {
                 // SAFETY: Neither the device nor a poster nor a reader has the slot: it was lost
                 // with a queue pair.
                 unsafe { self.repost(slot as u32) };
+                found += 1;
+            } else if is_posted && number <= newest {
+                overtaken += 1;
             }
         }
-        let suspect = self.lost_check_end.load(Relaxed);
-        if lowest >= suspect {
+        let all_found = lowest >= self.lost_check_end.load(Relaxed);
+        if all_found {
             // Only holders of the mutex change it.
             self.lost_check_end.store(0, Relaxed);
         }
+        let lost_max = lost.found(found, all_found, (newest, overtaken));
+        self.lost_max.store(lost_max, Relaxed);
         // Often enough that no more than a quarter of the receives stays lost, and no more often.
         let pause = u64::from(self.depth / 4) + 1;
         self.next_lost_check
@@ -241,6 +282,6 @@ impl WorkItem for Srx {
     type Pointer = Arc<Srx>;
 
     fn run(this: Arc<Srx>) {
-        this.repost_lost(&this.endpoints.lock());
+        this.repost_lost(&mut this.endpoints.lock());
     }
 }
