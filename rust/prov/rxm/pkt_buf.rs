@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packet buffers: registered memory for packets, and their posting to a lower endpoint. Guarded by `EpCore::inner`,
-//! or by the lock of a shared transmit context while free.
+//! Packet buffers: registered memory for packets. Guarded by `EpCore::inner`, or by the lock of a shared transmit context
+//! while free.
+
+pub(super) mod post;
 
 use super::{
     ep_state::RESERVES,
-    inflight::{
-        Indexed,
-        Inflight,
-        PostError, //
-    },
+    inflight::Indexed,
     iov::{
         Slot,
         SrcBuf, //
     },
-    lower::LowerEp,
     matcher::MsgKey,
     tx_op::{
         AtomicTx,
-        LocalBuf,
-        RmaTx,
         RndvReply,
         RndvState,
         RndvTx,
@@ -40,20 +35,10 @@ use super::{
     },
 };
 use crate::{
-    abi::{
-        fi_rma_iov,
-        flags::FI_COMPLETION,
-        FI_ADDR_UNSPEC, //
-    },
     fi::{
         domain::Domain,
         memory::BufferPart,
-        prelude::*,
-        provider::{
-            self,
-            Operation,
-            Rma, //
-        },
+        prelude::*, //
     },
     util::owned_list::ListBox, //
 };
@@ -439,118 +424,6 @@ impl Packet {
         };
         self.write_any(to, &hdr, payload);
     }
-
-    /// Posts the first `len` bytes with `post`.
-    #[inline(always)]
-    fn lend(
-        &mut self,
-        len: usize,
-        context: Context,
-        post: impl FnOnce(&provider::Message<'_>) -> Result,
-    ) -> Result {
-        // SAFETY: `Inflight` holds the buffer until the operation has completed, and does not access its memory
-        // meanwhile.
-        let (segment, descriptor) = unsafe { self.memory.segment(len) };
-        post(&plain(&segment, slice::from_ref(&descriptor), context))
-    }
-
-    /// Sends the packet by `lower`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the lower transmit, with the buffer.
-    #[inline(always)]
-    pub(super) fn send(
-        node: ListBox<Self>,
-        inflight: &mut Inflight<Self>,
-        lower: &LowerEp,
-    ) -> core::result::Result<(), PostError<Self>> {
-        inflight.post(node, |packet, context| {
-            packet.lend(packet.len, context, |message| {
-                lower.transmit(Operation::Send, message)
-            })
-        })
-    }
-
-    /// Posts the buffer as a receive with `post`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of `post`, with the buffer.
-    #[inline(always)]
-    pub(super) fn receive(
-        node: ListBox<Self>,
-        inflight: &mut Inflight<Self>,
-        post: impl FnOnce(&provider::Message<'_>) -> Result,
-    ) -> core::result::Result<(), PostError<Self>> {
-        inflight.post(node, |packet, context| {
-            packet.state = BufState::RxPosted;
-            packet.lend(MAX_PACKET, context, post)
-        })
-    }
-
-    /// Posts the RDMA read or write of the operation by `lower`.
-    ///
-    /// # Errors
-    ///
-    /// Errors of the lower transmit, with the buffer.
-    pub(super) fn access(
-        node: ListBox<Self>,
-        inflight: &mut Inflight<Self>,
-        lower: &LowerEp,
-    ) -> core::result::Result<(), PostError<Self>> {
-        inflight.post(node, |packet, context| {
-            let Self { state, memory, .. } = packet;
-            let BufState::Tx(tx_op) = state else {
-                return Err(Errno::EINVAL);
-            };
-            match tx_op {
-                TxOp::Rndv(rndv_tx) => rndv_tx.write(|segment, remote| {
-                    let message = plain(segment, &[], context);
-                    let operation = Operation::Rma(Rma::Write, slice::from_ref(remote));
-                    lower.transmit(operation, &message)
-                }),
-                TxOp::Rma(access) => match &access.local {
-                    // SAFETY: The operation completes after that of the lower endpoint.
-                    LocalBuf::Consumer(lent) => unsafe {
-                        lent.with_memory(|memory, descriptors| {
-                            access.post(lower, memory, descriptors, context)
-                        })
-                    },
-                    LocalBuf::Inline(len) => {
-                        // SAFETY: As in `lend()`.
-                        let (segment, descriptor) = unsafe { memory.segment(*len) };
-                        let memory = Memory::Segments(slice::from_ref(&segment));
-                        access.post(lower, memory, slice::from_ref(&descriptor), context)
-                    }
-                },
-                _ => Err(Errno::EINVAL),
-            }
-        })
-    }
-}
-
-impl RmaTx {
-    fn post(
-        &self,
-        lower: &LowerEp,
-        memory: Memory<'_>,
-        descriptors: &[Descriptor],
-        context: Context,
-    ) -> Result {
-        let message = provider::Message {
-            memory,
-            descriptors,
-            context,
-            flags: self.flags | FI_COMPLETION,
-            errors_only: false,
-            data: self.data,
-            peer: FI_ADDR_UNSPEC,
-            tag: None,
-        };
-        let operation = Operation::Rma(self.way, self.remote.as_slice());
-        lower.transmit(operation, &message)
-    }
 }
 
 /// Copies a segment into the payload. Returns its length in bytes.
@@ -560,30 +433,4 @@ fn copy_segment(packet: &mut [u8], from: &SrcBuf, segment: &wire::Segment) -> us
     payload.map_or(0, |payload| {
         from.copy_to_slice(segment.offset() as usize, payload)
     })
-}
-
-/// Returns a range as the lower endpoint takes it.
-pub(super) fn remote(range: &wire::Range) -> fi_rma_iov {
-    fi_rma_iov {
-        addr: range.addr,
-        len: range.len as usize,
-        key: range.key,
-    }
-}
-
-pub(super) fn plain<'a>(
-    segment: &'a Segment,
-    descriptors: &'a [Descriptor],
-    context: Context,
-) -> provider::Message<'a> {
-    provider::Message {
-        memory: Memory::Segments(slice::from_ref(segment)),
-        descriptors,
-        context,
-        flags: FI_COMPLETION,
-        errors_only: false,
-        data: 0,
-        peer: FI_ADDR_UNSPEC,
-        tag: None,
-    }
 }

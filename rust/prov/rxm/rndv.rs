@@ -22,8 +22,10 @@ use super::{
     lower::LowerEp,
     matcher::MatchResult,
     pkt_buf::{
-        plain,
-        remote,
+        post::{
+            plain,
+            remote, //
+        },
         Packet, //
     },
     rx_entry::{
