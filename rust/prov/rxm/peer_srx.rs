@@ -20,8 +20,8 @@ use super::{
         MSG_TABLES,
         SEARCH_STEP, //
     },
-    rx_entry::SrxRecv,
     srx::{
+        entry::SrxRecv,
         Srx,
         SrxEp, //
     },

@@ -17,6 +17,7 @@ use super::{
         RX_TABLES, //
     },
     multi_recv::MultiRecvSlot,
+    srx::entry::SrxRecv,
     wire::{
         Message,
         Range,
@@ -58,89 +59,6 @@ pub(super) enum RxKind {
     },
     /// Message with a receive of a shared receive context.
     Shared,
-}
-
-/// A receive of a shared receive context.
-pub(super) struct SrxRecv {
-    /// Tag and ignored bits; `None` matches untagged messages. Endpoints have different peers and addresses, so the
-    /// receive matches any source.
-    pub(super) tag: Option<(u64, u64)>,
-    /// Memory.
-    pub(super) into: DstBuf,
-    /// Descriptors posted with the receive, for another provider.
-    pub(super) descriptors: [Descriptor; MAX_IOV],
-    /// Context of the consumer.
-    pub(super) context: Context,
-    /// True if a success is reported although the queue is selective.
-    pub(super) reports_success: bool,
-    /// Entry of the receive at an owner in another module, or number of its slot in the context, or 0.
-    pub(super) peer_entry: usize,
-}
-
-impl SrxRecv {
-    /// Receive that matches nothing and has no memory.
-    pub(super) const EMPTY: Self = Self {
-        tag: None,
-        into: DstBuf::EMPTY,
-        descriptors: [Descriptor::NONE; MAX_IOV],
-        context: Context::NULL,
-        reports_success: false,
-        peer_entry: 0,
-    };
-
-    /// Takes the receive and leaves [`Self::EMPTY`].
-    #[inline]
-    pub(super) fn take(&mut self) -> Self {
-        mem::replace(self, Self::EMPTY)
-    }
-}
-
-/// A receive of a shared receive context, as an entry of the matcher.
-pub(super) struct SrxNode {
-    /// The receive.
-    pub(super) srx_recv: SrxRecv,
-    rank: u64,
-    links: Links<Self, RX_TABLES>,
-}
-
-impl SrxNode {
-    /// Node without a receive.
-    pub(super) const EMPTY: Self = Self {
-        srx_recv: SrxRecv::EMPTY,
-        rank: 0,
-        links: Links::new(),
-    };
-}
-
-impl_has_links! {
-    impl HasLinks<RX_TABLES> for SrxNode { self.links }
-}
-
-impl HasMatchSpec for SrxNode {
-    #[inline(always)]
-    fn spec(&self) -> MatchSpec {
-        MatchSpec {
-            tag: self.srx_recv.tag,
-            from: None,
-        }
-    }
-
-    fn buffer(&self) -> Option<u32> {
-        None
-    }
-
-    // Receives of a shared context are not cancelled.
-    fn context(&self) -> Option<usize> {
-        None
-    }
-
-    fn rank(&self) -> u64 {
-        self.rank
-    }
-
-    fn set_rank(&mut self, rank: u64) {
-        self.rank = rank;
-    }
 }
 
 /// Memory for a message that has no posted receive of its endpoint.

@@ -9,7 +9,7 @@ use super::{
         RmaRanges,
         SrcBuf, //
     },
-    pkt_buf::remote,
+    pkt_buf::post::remote,
     wire::{
         Message,
         Range,

@@ -52,7 +52,7 @@ UNSAFE_FILES = {
     "rust/prov/rxm/peer_srx.rs",
     "rust/prov/rxm/pkt_buf.rs",
     "rust/prov/rxm/rx_entry.rs",
-    "rust/prov/rxm/srx.rs",
+    "rust/prov/rxm/srx/ops.rs",
     "rust/prov/rxm/srx/slots.rs",
     "rust/prov/rxm/tx_op.rs",
     "rust/prov/verbs/cq.rs",

@@ -15,13 +15,13 @@ use super::{
         peer_srx::ImportedSrx,
         rx_entry::{
             Receive,
-            RxTarget,
-            SrxRecv, //
+            RxTarget, //
         },
         turn::Held,
         unexpected::UnexpMsg,
         wire::Message, //
     },
+    entry::SrxRecv,
     Srx,
     SrxEp, //
 };

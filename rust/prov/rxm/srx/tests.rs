@@ -14,6 +14,7 @@ mod cases {
     use crate::fi::{
         memory::Memory,
         provider::{
+            Message,
             SharedReceive,
             Tag, //
         },
