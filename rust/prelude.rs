@@ -21,7 +21,11 @@ pub(crate) use crate::{
         },
         deferred_drop::DeferredDrop,
         lock::FastLockIrq,
-        namespace::Namespace, //
+        namespace::Namespace,
+        owned_list::{
+            BoxList,
+            ListBox, //
+        },
     },
 };
 pub(crate) use core::{

@@ -40,7 +40,6 @@ use crate::{
             Functions,
             Registered, //
         },
-        owned_list::BoxList,
         sequence_wait::WaitQueue, //
     },
 };

@@ -34,10 +34,6 @@ use self::{
     links::link,
     table::Table, //
 };
-use super::owned_list::{
-    BoxList,
-    ListBox, //
-};
 use crate::prelude::*;
 
 /// Key of a group of a table.

@@ -19,7 +19,6 @@ use crate::{
             Access, //
         },
     },
-    util::owned_list::ListBox,
 };
 
 // SAFETY: A region is `repr(C)` and begins with its `fid`. No other type has this table of calls.

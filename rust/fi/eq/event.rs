@@ -8,10 +8,7 @@ use super::{
     batch::Batch,
     EventQueue, //
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::ListBox, //
-};
+use crate::fi::prelude::*;
 
 /// Maximum private data of an event, in bytes: an InfiniBand CM reply has 196.
 pub const MAX_DATA: usize = 256;

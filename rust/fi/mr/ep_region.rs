@@ -25,7 +25,6 @@ use crate::{
         prelude::*,
         provider, //
     },
-    util::owned_list::ListBox, //
 };
 
 /// Memory to register.

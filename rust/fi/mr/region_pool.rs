@@ -4,16 +4,10 @@
 //! with the domain. The lock of [`RegionPool`] guards it.
 
 use super::ep_region::EpRegion;
-use crate::{
-    fi::{
-        domain::Domain,
-        prelude::*,
-        provider, //
-    },
-    util::owned_list::{
-        BoxList,
-        ListBox, //
-    },
+use crate::fi::{
+    domain::Domain,
+    prelude::*,
+    provider, //
 };
 
 /// Size of the pages of a region in bytes.

@@ -32,8 +32,7 @@ use crate::{
         FI_RECV,
         FI_TRANSMIT, //
     },
-    fi::prelude::*,
-    util::owned_list::ListBox, //
+    fi::prelude::*, //
 };
 use core::any::Any;
 

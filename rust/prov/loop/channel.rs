@@ -46,10 +46,7 @@ use super::{
 };
 use crate::{
     fi::cntr::BoundCounters,
-    util::{
-        lock::assert_held,
-        owned_list::ListBox, //
-    },
+    util::lock::assert_held, //
 };
 use kernel::sync::{
     new_condvar,

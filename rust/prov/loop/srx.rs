@@ -26,13 +26,7 @@ use crate::{
         },
         srx::Attr, //
     },
-    util::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-        stat_counter::StatCounter, //
-    },
+    util::stat_counter::StatCounter, //
 };
 use core::any::Any;
 

@@ -29,17 +29,14 @@ use super::{
         MAX_PACKET, //
     },
 };
-use crate::{
-    fi::{
-        atomic::{
-            Datatype,
-            Form,
-            Op,
-            Operands, //
-        },
-        prelude::*, //
+use crate::fi::{
+    atomic::{
+        Datatype,
+        Form,
+        Op,
+        Operands, //
     },
-    util::owned_list::ListBox, //
+    prelude::*, //
 };
 
 /// A request of a peer.

@@ -63,10 +63,6 @@ use crate::{
         timer::ArmedTimer, //
     },
     util::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
         paged_vec::Growth,
         random::random, //
     },

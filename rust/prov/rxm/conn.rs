@@ -44,15 +44,9 @@ use super::{
         PktHdr, //
     },
 };
-use crate::{
-    fi::{
-        prelude::*,
-        srx::SharedReceive, //
-    },
-    util::owned_list::{
-        BoxList,
-        ListBox, //
-    },
+use crate::fi::{
+    prelude::*,
+    srx::SharedReceive, //
 };
 use kernel::time::{
     Instant,

@@ -24,10 +24,7 @@ use super::{
         ProtoError, //
     },
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::ListBox, //
-};
+use crate::fi::prelude::*;
 
 impl Conn {
     /// Returns whether the peer acknowledges messages.

@@ -45,10 +45,7 @@ use crate::{
         eq::Source,
         prelude::*, //
     },
-    util::{
-        log::warn_of_peer,
-        owned_list::ListBox, //
-    },
+    util::log::warn_of_peer, //
 };
 
 /// Number of deferred packets that are processed again while the lock is held once.

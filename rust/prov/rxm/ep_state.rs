@@ -44,10 +44,6 @@ use crate::{
         prelude::*, //
     },
     util::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
         paged_vec::PagedVec,
         stat_counter::StatCounter, //
     },

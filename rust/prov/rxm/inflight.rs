@@ -8,13 +8,10 @@
 
 use crate::{
     fi::prelude::*,
-    util::{
-        owned_list::ListBox,
-        paged_vec::{
-            Growth,
-            GrowthSize,
-            PagedVec, //
-        }, //
+    util::paged_vec::{
+        Growth,
+        GrowthSize,
+        PagedVec, //
     },
 };
 

@@ -34,10 +34,6 @@ use crate::{
             HasLinks,
             IndexedFifo, //
         },
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
     },
 };
 use core::net::{

@@ -13,13 +13,7 @@ use super::{
     iov::DstBuf,
     rx_entry::Receive, //
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::{
-        BoxList,
-        ListBox, //
-    },
-};
+use crate::fi::prelude::*;
 
 /// Slot of a message in a buffer.
 pub(super) struct MultiRecvSlot {

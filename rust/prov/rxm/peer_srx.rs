@@ -54,10 +54,6 @@ use crate::{
             GroupKey,
             IndexedFifo, //
         },
-        owned_list::{
-            BoxList,
-            ListBox, //
-        }, //
     },
 };
 use core::net::Ipv6Addr;

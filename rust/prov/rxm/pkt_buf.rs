@@ -34,13 +34,10 @@ use super::{
         RANGES, //
     },
 };
-use crate::{
-    fi::{
-        domain::Domain,
-        memory::BufferPart,
-        prelude::*, //
-    },
-    util::owned_list::ListBox, //
+use crate::fi::{
+    domain::Domain,
+    memory::BufferPart,
+    prelude::*, //
 };
 use core::ops::Range;
 

@@ -25,10 +25,7 @@ use super::{
     },
     wire::Message, //
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::ListBox, //
-};
+use crate::fi::prelude::*;
 
 impl EpState {
     /// Takes a free receive entry of the context `at`, to be posted.

@@ -47,16 +47,13 @@ use super::{
         Ranges, //
     },
 };
-use crate::{
-    fi::{
-        mr::MemoryRegion,
-        prelude::*,
-        provider::{
-            Operation,
-            Rma, //
-        },
+use crate::fi::{
+    mr::MemoryRegion,
+    prelude::*,
+    provider::{
+        Operation,
+        Rma, //
     },
-    util::owned_list::ListBox, //
 };
 
 impl EpState {

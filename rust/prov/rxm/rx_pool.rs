@@ -29,16 +29,10 @@ use crate::{
         eq::Source,
         prelude::*, //
     },
-    util::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-        paged_vec::{
-            Growth,
-            GrowthSize,
-            PagedVec, //
-        },
+    util::paged_vec::{
+        Growth,
+        GrowthSize,
+        PagedVec, //
     },
 };
 

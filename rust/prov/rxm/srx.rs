@@ -56,10 +56,6 @@ use crate::{
     util::{
         lock::FastLockIrqGuard,
         log::warn,
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
         stat_counter::StatCounter, //
     },
 };

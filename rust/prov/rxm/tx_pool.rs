@@ -27,13 +27,7 @@ use super::{
 };
 use crate::{
     fi::prelude::*,
-    util::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-        sequence_wait::now_jiffies, //
-    },
+    util::sequence_wait::now_jiffies, //
 };
 use core::ops::Range;
 use kernel::{

@@ -25,15 +25,9 @@ use super::{
 use crate::{
     abi::FI_ADDR_NOTAVAIL,
     fi::prelude::*,
-    util::{
-        indexed_fifo::{
-            impl_has_links,
-            Links, //
-        },
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
+    util::indexed_fifo::{
+        impl_has_links,
+        Links, //
     },
 };
 

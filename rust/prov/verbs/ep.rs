@@ -72,7 +72,6 @@ use crate::{
         rundown::Rundown,
         srx::SharedReceive, //
     },
-    util::owned_list::ListBox, //
 };
 use attrs::EpAttrs;
 use mr::{

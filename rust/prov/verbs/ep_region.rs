@@ -30,7 +30,6 @@ use crate::{
             PageList, //
         },
     },
-    util::owned_list::ListBox, //
 };
 
 /// The verbs part of an [`EpRegion`].

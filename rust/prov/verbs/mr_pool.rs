@@ -15,13 +15,7 @@ use crate::{
         FastMr,
         KEY_VARIANT, //
     },
-    util::{
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-        sort::sort_by_key, //
-    }, //
+    util::sort::sort_by_key, //
 };
 
 /// Regions under the lock.

@@ -8,10 +8,7 @@ use super::{
     HasLinks,
     IndexedFifo, //
 };
-use crate::{
-    prelude::*,
-    util::owned_list::ListBox, //
-};
+use crate::prelude::*;
 
 /// Handle of an entry.
 ///

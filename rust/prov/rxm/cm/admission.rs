@@ -25,10 +25,7 @@ use super::{
     CmPeer,
     ConnMgr, //
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::ListBox, //
-};
+use crate::fi::prelude::*;
 
 /// Time that connections have to end before others are evicted.
 const EVICT_DELAY: Delta = Delta::from_millis(20);

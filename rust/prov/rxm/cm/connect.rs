@@ -67,10 +67,7 @@ use crate::{
         },
         prelude::*, //
     },
-    util::{
-        owned_list::BoxList,
-        paged_vec::Growth, //
-    },
+    util::paged_vec::Growth, //
 };
 
 /// Number of operations of a local connection that can be in flight, besides those with transmit buffers of the pool.

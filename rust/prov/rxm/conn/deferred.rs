@@ -27,10 +27,7 @@ use super::super::{
         TxShare, //
     },
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::ListBox, //
-};
+use crate::fi::prelude::*;
 
 impl EpState {
     /// Starts an operation: posts it, defers it, or queues it until the peer has an index.

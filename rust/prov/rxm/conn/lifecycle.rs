@@ -18,13 +18,7 @@ use super::{
     Conn,
     CTRL_BUFS, //
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::{
-        BoxList,
-        ListBox, //
-    },
-};
+use crate::fi::prelude::*;
 
 impl EpState {
     /// Opens a connection with its control buffers and posts its first receive buffers.

@@ -33,7 +33,6 @@ use crate::{
         prelude::*,
         provider::Rma, //
     },
-    util::owned_list::ListBox, //
 };
 
 impl Peer {

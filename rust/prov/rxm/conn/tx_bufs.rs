@@ -15,10 +15,7 @@ use super::super::{
     },
     tx_pool::TxWaiter, //
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::ListBox, //
-};
+use crate::fi::prelude::*;
 
 impl EpState {
     /// Takes a transmit buffer for an operation to a peer. If there is none for it, `tx_waiter` is woken when a buffer

@@ -28,11 +28,7 @@ use super::super::{
 use crate::{
     abi::flags::FI_MULTI_RECV,
     fi::prelude::*,
-    rdma::dma,
-    util::owned_list::{
-        BoxList,
-        ListBox, //
-    },
+    rdma::dma, //
 };
 use core::iter;
 

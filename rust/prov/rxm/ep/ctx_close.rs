@@ -28,10 +28,7 @@ use super::{
     ctx::RxCtx,
     EpKind, //
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::BoxList, //
-};
+use crate::fi::prelude::*;
 use core::iter;
 use kernel::time::delay::fsleep;
 

@@ -42,8 +42,7 @@ use crate::{
     },
     util::{
         callback::Functions,
-        once::OnceBox,
-        owned_list::BoxList, //
+        once::OnceBox, //
     },
 };
 use core::{

@@ -43,7 +43,6 @@ use crate::{
         prelude::*,
         provider::Message, //
     },
-    util::owned_list::ListBox, //
 };
 
 /// Flags that a send accepts.

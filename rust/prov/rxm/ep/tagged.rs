@@ -12,10 +12,7 @@ use super::super::{
     turn::Held,
     unexpected::UnexpMsg, //
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::ListBox, //
-};
+use crate::fi::prelude::*;
 
 /// Effect of a peek on the message that it finds.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -30,10 +30,7 @@ use super::{
     },
     MultiRecvSlot, //
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::ListBox, //
-};
+use crate::fi::prelude::*;
 use core::result::Result;
 
 /// Number of messages that can be received into multi-receive buffers or shared receives at once.

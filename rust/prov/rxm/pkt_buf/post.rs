@@ -36,7 +36,6 @@ use crate::{
             Rma, //
         },
     },
-    util::owned_list::ListBox, //
 };
 
 impl Packet {

@@ -31,11 +31,7 @@ use super::{
 };
 use crate::{
     abi::Errno,
-    fi::prelude::*,
-    util::owned_list::{
-        BoxList,
-        ListBox, //
-    },
+    fi::prelude::*, //
 };
 
 /// A segmented message that is being received.

@@ -25,17 +25,11 @@ use super::{
     Srx,
     SrxEp, //
 };
-use crate::{
-    fi::{
-        prelude::*,
-        srx::{
-            MessageInfo,
-            RxEntryList, //
-        },
-    },
-    util::owned_list::{
-        BoxList,
-        ListBox, //
+use crate::fi::{
+    prelude::*,
+    srx::{
+        MessageInfo,
+        RxEntryList, //
     },
 };
 

@@ -14,13 +14,7 @@ use super::{
     },
     TxShare, //
 };
-use crate::{
-    fi::prelude::*,
-    util::owned_list::{
-        BoxList,
-        ListBox, //
-    },
-};
+use crate::fi::prelude::*;
 
 /// Operations to addresses without a peer index, in order.
 pub(in super::super) struct Unresolved(BoxList<Packet>);

@@ -25,8 +25,7 @@ use crate::{
             RegionCore, //
         },
     },
-    prov::verbs::prelude::*,
-    util::owned_list::ListBox, //
+    prov::verbs::prelude::*, //
 };
 
 /// Default number of pages of a region: 128 KiB.

@@ -12,7 +12,6 @@ use crate::{
         common::stats::Violations,
         verbs::prelude::*, //
     },
-    util::owned_list::ListBox, //
 };
 
 impl WorkQueue {

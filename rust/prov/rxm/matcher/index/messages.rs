@@ -25,11 +25,7 @@ use crate::{
             GroupKey,
             IndexedFifo, //
         },
-        owned_list::{
-            BoxList,
-            ListBox, //
-        },
-    }, //
+    },
 };
 
 /// Key of a group of messages.

@@ -25,8 +25,7 @@ use crate::{
             GroupKey,
             IndexedFifo, //
         },
-        owned_list::ListBox, //
-    }, //
+    },
 };
 
 /// Number of tables of posted receives.
