@@ -92,11 +92,7 @@ impl Endpoint {
         };
         // SAFETY: The buffer is copied and dropped before this call returns.
         let compare = unsafe {
-            PostedSrc::borrow(
-                Memory::Segments(atomic.compare),
-                AddrCheck::Kernel,
-                MAX_IOV,
-            )
+            PostedSrc::borrow(Memory::Segments(atomic.compare), AddrCheck::Kernel, MAX_IOV)
         }?;
         let results = Memory::Segments(atomic.result);
         let domain = &self.core.domain;
