@@ -68,7 +68,20 @@ pub(super) fn check_descriptor(segment: &Segment, descriptor: Descriptor, pd: &P
 /// # Errors
 ///
 /// -FI_EINVAL if one is not in its region.
+#[inline]
 pub(super) fn check_descriptors(memory: Memory<'_>, descriptors: &[Descriptor], pd: &Pd) -> Result {
+    if let (Memory::Segments([segment]), [descriptor]) = (memory, descriptors) {
+        let region = VerbsMr::from_descriptor(*descriptor).filter(|region| region.is_in_pd(pd));
+        if region.is_some_and(|region| region.single_span_addr(segment).is_some()) {
+            return Ok(());
+        }
+    }
+    check_each_descriptor(memory, descriptors, pd)
+}
+
+/// Implements [`check_descriptors`] for several parts, and for regions of several spans.
+#[inline(never)]
+fn check_each_descriptor(memory: Memory<'_>, descriptors: &[Descriptor], pd: &Pd) -> Result {
     let mut descriptors = descriptors.iter();
     memory.for_each(|part| {
         let region = descriptors
