@@ -152,12 +152,16 @@ impl<T: HasLinks<N>, const N: usize> IndexedFifo<T, N> {
     }
 
     /// Splits a bucket if there are more groups than buckets.
-    #[inline]
+    #[inline(always)]
     fn grow(&mut self, k: usize) {
-        let table = &mut self.tables[k];
-        if table.groups <= table.buckets {
-            return;
+        if self.tables[k].groups > self.tables[k].buckets {
+            self.split_bucket(k);
         }
+    }
+
+    #[cold]
+    fn split_bucket(&mut self, k: usize) {
+        let table = &mut self.tables[k];
         if let Some(at) = table.add_bucket() {
             let chain = mem::replace(table.bucket(at), ptr::null_mut());
             // SAFETY: The bucket that they were in is empty now.
@@ -166,13 +170,18 @@ impl<T: HasLinks<N>, const N: usize> IndexedFifo<T, N> {
     }
 
     /// Merges a bucket if there are less than a quarter as many groups as buckets.
-    #[inline]
+    #[inline(always)]
     fn shrink(&mut self, k: usize) {
-        let table = &mut self.tables[k];
+        let table = &self.tables[k];
         if table.groups < table.buckets / 4 && table.buckets > table.min_buckets {
-            let chain = table.remove_bucket();
-            // SAFETY: The bucket that they were in is gone.
-            unsafe { self.distribute(k, chain) };
+            self.merge_bucket(k);
         }
+    }
+
+    #[cold]
+    fn merge_bucket(&mut self, k: usize) {
+        let chain = self.tables[k].remove_bucket();
+        // SAFETY: The bucket that they were in is gone.
+        unsafe { self.distribute(k, chain) };
     }
 }
