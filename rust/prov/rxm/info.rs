@@ -51,7 +51,7 @@ pub(super) const MAX_TX_SIZE: usize = 1024;
 pub(super) const IOV_LIMIT: usize = RMA_IOV_LIMIT;
 
 /// Largest number of transmit contexts, and of receive contexts, of a scalable endpoint.
-pub(super) const CONTEXTS: usize = 16;
+pub(super) const CONTEXTS: usize = 64;
 
 const TRANSMIT_CAPS: u64 = FI_MSG
     | FI_TAGGED

@@ -234,7 +234,8 @@ static void rdm_08_an_ordinary_endpoint_reaches_contexts(struct kunit *test)
 {
 	u8 *buf = kunit_kzalloc(test, 64, GFP_KERNEL);
 	struct kofi_rdm *rdm = open_ordinary(test, SEP_BITS);
-	struct sep *sep = sep_open(test, NULL);
+	struct sep_opts opts = { .rxs = SEP_MAX };
+	struct sep *sep = sep_open(test, &opts);
 	fi_addr_t to_sep, from_sep;
 
 	KUNIT_ASSERT_NOT_NULL(test, buf);
@@ -252,7 +253,7 @@ static void rdm_08_an_ordinary_endpoint_reaches_contexts(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, rx + 1, buf[32]);
 	}
 	/* Each transmit context reaches the ordinary endpoint, which has context 0 only. */
-	for (int tx = 0; tx < SEP_MAX; tx++) {
+	for (int tx = 0; tx < SEP_DEFAULT; tx++) {
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(rdm, FI_ADDR_UNSPEC, buf, 8, buf));
 		KUNIT_ASSERT_EQ(test, 0, fi_send(sep->tx[tx], buf + 32, 8, NULL, from_sep, buf));
 		rdm_expect(test, rdm, buf, NULL);

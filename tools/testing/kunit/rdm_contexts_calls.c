@@ -19,10 +19,11 @@ static void info_07_requested_context_counts(struct kunit *test)
 		size_t	tx_cnt, rx_cnt;
 	} cases[] = {
 		{ 0, 0, 0, 1, 1 },
-		{ 1, 16, 0, 1, 16 },
+		{ 1, 64, 0, 1, 64 },
+		{ 17, 33, 0, 17, 33 },
 		{ 5, 0, 0, 5, 1 },
-		{ 17, 1, -FI_ENODATA },
-		{ 1, 17, -FI_ENODATA },
+		{ 65, 1, -FI_ENODATA },
+		{ 1, 65, -FI_ENODATA },
 		{ FI_SHARED_CONTEXT, 2, -FI_ENODATA },
 		{ 2, FI_SHARED_CONTEXT, -FI_ENODATA },
 	};
@@ -40,8 +41,8 @@ static void info_07_requested_context_counts(struct kunit *test)
 			continue;
 		KUNIT_EXPECT_EQ(test, cases[i].tx_cnt, info->ep_attr->tx_ctx_cnt);
 		KUNIT_EXPECT_EQ(test, cases[i].rx_cnt, info->ep_attr->rx_ctx_cnt);
-		KUNIT_EXPECT_EQ(test, 16, info->domain_attr->max_ep_tx_ctx);
-		KUNIT_EXPECT_EQ(test, 16, info->domain_attr->max_ep_rx_ctx);
+		KUNIT_EXPECT_EQ(test, SEP_MAX, info->domain_attr->max_ep_tx_ctx);
+		KUNIT_EXPECT_EQ(test, SEP_MAX, info->domain_attr->max_ep_rx_ctx);
 		KUNIT_EXPECT_EQ(test, FI_NAMED_RX_CTX, info->caps & FI_NAMED_RX_CTX);
 		fi_freeinfo(info);
 	}
@@ -55,7 +56,7 @@ static void rdm_08_context_counts_and_indices(struct kunit *test)
 
 	/* fi_endpoint() refuses an info with more than one context of a kind. */
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_endpoint(sep->domain, info, &ep, NULL));
-	info->ep_attr->tx_ctx_cnt = 17;
+	info->ep_attr->tx_ctx_cnt = SEP_MAX + 1;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_scalable_ep(sep->domain, info, &ep, NULL));
 	info->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_scalable_ep(sep->domain, info, &ep, NULL));

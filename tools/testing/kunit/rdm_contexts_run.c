@@ -125,7 +125,7 @@ static void finish(struct relay *relay, int error)
 
 static int pass_on(struct relay *relay, int from, u64 number)
 {
-	int tx = number % SEP_MAX, rx = number * 7 % SEP_MAX;
+	int tx = number % SEP_DEFAULT, rx = number * 7 % SEP_DEFAULT;
 
 	relay->out[from] = number;
 	return fi_inject(relay->side[from]->tx[tx], &relay->out[from], 8,
@@ -142,9 +142,9 @@ static void relay_handler(struct fid_cq *cq, void *context)
 		relay->wrong_context = true;
 	while ((ret = fi_cq_read(cq, &entry, 1)) == 1) {
 		u64 *in = entry.op_context, number = *in;
-		int me = (in - relay->in) / SEP_MAX, rx = (in - relay->in) % SEP_MAX;
+		int me = (in - relay->in) / SEP_DEFAULT, rx = (in - relay->in) % SEP_DEFAULT;
 
-		if (rx != number * 7 % SEP_MAX) {
+		if (rx != number * 7 % SEP_DEFAULT) {
 			finish(relay, -FI_EOTHER);
 			return;
 		}
@@ -177,8 +177,8 @@ static void cq_17_handlers_of_contexts_receive_and_send(struct kunit *test)
 
 	init_completion(&relay->done);
 	relay->hard = hard;
-	relay->goal = 5 * SEP_MAX;
-	relay->in = (u64 *)tr_buffer(test, 2 * SEP_MAX * 8);
+	relay->goal = 5 * SEP_DEFAULT;
+	relay->in = (u64 *)tr_buffer(test, 2 * SEP_DEFAULT * 8);
 	relay->out = (u64 *)tr_buffer(test, 2 * 8);
 	for (int i = 0; i < 2; i++) {
 		struct fi_cq_attr attr = {
@@ -194,7 +194,7 @@ static void cq_17_handlers_of_contexts_receive_and_send(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, fi_cq_open(sep->domain, &attr, &relay->cq[i], relay));
 		fx_defer_close(test, &relay->cq[i]->fid);
 		KUNIT_ASSERT_EQ(test, 0, fi_scalable_ep_bind(sep->ep, &sep->av->fid, 0));
-		for (int k = 0; k < SEP_MAX; k++) {
+		for (int k = 0; k < SEP_DEFAULT; k++) {
 			sep->tx_cq[k] = sent;
 			sep->rx_cq[k] = relay->cq[i];
 			sep_open_tx(test, sep, k, 0);
@@ -204,8 +204,8 @@ static void cq_17_handlers_of_contexts_receive_and_send(struct kunit *test)
 	}
 	for (int i = 0; i < 2; i++) {
 		relay->to[i] = sep_addr(test, relay->side[i], &relay->side[!i]->name);
-		for (int k = 0; k < SEP_MAX; k++) {
-			u64 *in = &relay->in[i * SEP_MAX + k];
+		for (int k = 0; k < SEP_DEFAULT; k++) {
+			u64 *in = &relay->in[i * SEP_DEFAULT + k];
 
 			KUNIT_ASSERT_EQ(test, 0, fi_recv(relay->side[i]->rx[k], in, 8, NULL,
 							 FI_ADDR_UNSPEC, in));

@@ -6,11 +6,13 @@
 
 #include "rdm.h"
 
-#define SEP_MAX	16
+/* Largest number of contexts of a kind, and the default of the tests. */
+#define SEP_MAX		64
+#define SEP_DEFAULT	16
 
 /* Options of a scalable endpoint; zeroes are the defaults. */
 struct sep_opts {
-	size_t	txs, rxs;	/* SEP_MAX each */
+	size_t	txs, rxs;	/* SEP_DEFAULT each */
 	u64	caps;		/* besides FI_MSG, FI_TAGGED and FI_NAMED_RX_CTX */
 	size_t	rx_size;	/* 64 */
 	size_t	iov_limit;	/* of both directions */
@@ -33,7 +35,7 @@ struct sep {
 };
 
 /* rx_ctx_bits of the address vectors. */
-#define SEP_BITS	4
+#define SEP_BITS	6
 
 /* Returns an info with these context counts; freed with the test. */
 struct fi_info *sep_info(struct kunit *test, const struct sep_opts *opts);

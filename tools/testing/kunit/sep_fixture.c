@@ -8,8 +8,8 @@ struct fi_info *sep_info(struct kunit *test, const struct sep_opts *opts)
 	struct fi_info *hints = rdm_hints(test);
 
 	hints->caps |= FI_NAMED_RX_CTX | opts->caps;
-	hints->ep_attr->tx_ctx_cnt = opts->txs ?: SEP_MAX;
-	hints->ep_attr->rx_ctx_cnt = opts->rxs ?: SEP_MAX;
+	hints->ep_attr->tx_ctx_cnt = opts->txs ?: SEP_DEFAULT;
+	hints->ep_attr->rx_ctx_cnt = opts->rxs ?: SEP_DEFAULT;
 	hints->rx_attr->size = opts->rx_size ?: 64;
 	hints->rx_attr->iov_limit = opts->iov_limit;
 	hints->tx_attr->iov_limit = opts->iov_limit;

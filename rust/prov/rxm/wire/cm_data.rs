@@ -53,8 +53,12 @@ impl Extensions {
     /// Accesses to tagged receives: [`PktHdr::TaggedAccess`](super::PktHdr::TaggedAccess).
     pub(in super::super) const TAGGED_RMA: Self = Self(Self::SECOND.0 | 1 << 3);
 
-    /// Receive contexts in message headers. The number of contexts less one is in the upper four bits.
+    /// Receive contexts in message headers. The number of contexts less one has its lower four bits in the uppermost ones
+    /// here, and two more in [`Self::MORE_CONTEXTS`].
     const CONTEXTS: Self = Self(1 << 9);
+
+    /// Bits 4 and 5 of the number of contexts less one, with [`Self::SECOND`].
+    const MORE_CONTEXTS: u16 = 3 << 6;
 
     /// Extensions in the lower byte, which otherwise is the number of receives.
     const SECOND: Self = Self(1 << 10);
@@ -72,15 +76,23 @@ impl Extensions {
         Self(self.0 | others.0)
     }
 
-    /// Returns the extensions of an endpoint with `contexts` receive contexts, 16 at most.
+    /// Returns the extensions of an endpoint with `contexts` receive contexts, 64 at most.
     pub(in super::super) fn with_contexts(self, contexts: usize) -> Self {
-        let last = contexts.saturating_sub(1).min(0xf) as u16;
-        Self(self.0 | Self::CONTEXTS.0 | last << 12)
+        let last = contexts.saturating_sub(1).min(0x3f) as u16;
+        let more = match last >> 4 {
+            0 => 0,
+            more => Self::SECOND.0 | more << 6,
+        };
+        Self(self.0 | Self::CONTEXTS.0 | last << 12 | more)
     }
 
     /// Returns the number of receive contexts; `None` without the extension.
     pub(in super::super) fn contexts(self) -> Option<usize> {
-        let last = usize::from(self.0 >> 12);
+        let more = match self.have(Self::SECOND) {
+            true => (self.0 & Self::MORE_CONTEXTS) >> 2,
+            false => 0,
+        };
+        let last = usize::from(self.0 >> 12 | more);
         self.have(Self::CONTEXTS).then_some(last + 1)
     }
 

@@ -517,7 +517,7 @@ mod cases {
         assert!(more.is_ok_and(|more| more.have(Extensions::SHUTDOWN)));
         assert!(!Extensions::NONE.have(Extensions::SHUTDOWN));
         assert_eq!(Extensions::SHUTDOWN.contexts(), None);
-        for contexts in 1..=16 {
+        for contexts in 1..=64 {
             let extensions = Extensions::SHUTDOWN.with_contexts(contexts);
             let sent = AcceptData {
                 extensions,
