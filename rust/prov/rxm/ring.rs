@@ -26,6 +26,7 @@ use super::{
         EpCore, //
     },
     inflight::Indexed,
+    info::PoolSize,
     rx_pool::RingRx, //
 };
 use crate::{
@@ -59,7 +60,8 @@ use kernel::list::{
     TryNewListArc, //
 };
 
-/// Number of operations with buffers of the pool that a connection can have in flight. Others are deferred.
+/// Number of operations with buffers of the pool that a connection has room for. Operations beyond it use room of other
+/// transmits, or are deferred.
 const CONN_OPS: usize = 64;
 
 /// Number of transmits that a connection can have in flight.
@@ -84,16 +86,19 @@ pub(super) struct RingSize {
     pub(super) extra_rx: usize,
     /// Number of queue entries for each connection.
     conn_entries: usize,
+    /// Number of queue entries that the operations of the pool need.
+    pool_entries: usize,
 }
 
 impl RingSize {
-    /// Size of the first ring: few endpoints have more connections. There is an entry for each operation that the
+    /// Size of the first ring: few endpoints have more connections. There is an entry for each work request that the
     /// connections can post, so the lower provider need not count entries.
     pub(super) const FIRST: Self = Self {
         conns: 16,
         initial_rx: INITIAL_RX,
         extra_rx: 16 * (MAX_RX_BUFS - INITIAL_RX),
         conn_entries: CONN_TRANSMITS,
+        pool_entries: 16 * CONN_OPS,
     };
 
     /// Size of the other rings, where connections begin with little memory.
@@ -103,13 +108,20 @@ impl RingSize {
         initial_rx: INITIAL_RX,
         extra_rx: 2240 - 64 * INITIAL_RX,
         conn_entries: CONN_ENTRIES,
+        pool_entries: 64 * CONN_OPS,
     };
 
-    /// Returns the size of the ring with that index.
-    fn of(index: usize) -> Self {
-        match index {
-            0 => Self::FIRST,
+    /// Returns the size of the ring with that index, of an endpoint with `pool_size`. A connection needs `long` work requests
+    /// besides, for long vectors, so its ring has as few connections as the first one.
+    fn of(index: usize, pool_size: PoolSize, long: usize) -> Self {
+        let size = match (index, long) {
+            (0, _) | (_, 1..) => Self::FIRST,
             _ => Self::OTHER,
+        };
+        Self {
+            conn_entries: size.conn_entries + long,
+            pool_entries: size.pool_entries.min(pool_size.most),
+            ..size
         }
     }
 
@@ -118,9 +130,9 @@ impl RingSize {
         self.conns * self.initial_rx + self.extra_rx
     }
 
-    /// Returns the number of entries of the completion queue, for an endpoint with `tx_bufs` buffers in its pool.
-    fn entries(self, tx_bufs: usize) -> usize {
-        tx_bufs.min(self.conns * CONN_OPS) + self.depth() + self.conns * self.conn_entries
+    /// Returns the number of entries of the completion queue.
+    fn entries(self) -> usize {
+        self.pool_entries + self.depth() + self.conns * self.conn_entries
     }
 }
 
@@ -129,6 +141,8 @@ impl RingSize {
 pub(super) struct Ring {
     /// Index of the ring.
     pub(super) index: u32,
+    /// Size of the ring.
+    pub(super) size: RingSize,
     /// Completion queue.
     pub(super) queue: Arc<CompletionQueue>,
     /// Receive queue that the connections share, if the device supports it.
@@ -149,11 +163,6 @@ impl_list_item! {
 }
 
 impl Ring {
-    /// Returns the size of the ring.
-    pub(super) fn size(&self) -> RingSize {
-        RingSize::of(self.index as usize)
-    }
-
     /// Closes the queues. The ring has no connections, and nothing polls it. The completion queue of the first ring is
     /// closed with the endpoint. The context of each posted receive is passed to `reclaim`.
     pub(super) fn close(&self, reclaim: &mut dyn FnMut(Context)) {
@@ -279,10 +288,15 @@ impl EpCore {
         }
     }
 
+    /// Returns the size of the ring with that index.
+    fn ring_size(&self, index: usize) -> RingSize {
+        RingSize::of(index, self.pool_size, self.iov_limits.long_requests())
+    }
+
     /// Opens the completion queue of the ring with that index, which the completion vector `vector` serves.
     pub(super) fn ring_queue(&self, index: usize, vector: u32) -> Result<Arc<CompletionQueue>> {
         self.protection.lower().completion_queue(&cq::Attr {
-            size: RingSize::of(index).entries(self.pool_size.most),
+            size: self.ring_size(index).entries(),
             // Entries are read as `SourcedEntry`, whatever the format.
             format: Format::Data,
             waitable: false,
@@ -296,7 +310,7 @@ impl EpCore {
             return Ok(None);
         }
         let attr = srx::Attr {
-            size: RingSize::of(index).depth(),
+            size: self.ring_size(index).depth(),
             segments: 1,
             caps: FI_MSG,
         };
@@ -332,10 +346,12 @@ impl EpCore {
             let mut growth = Growth::new(size)?;
             self.inner.lock().rx_pool.grow_rings(&mut growth);
         }
+        let size = self.ring_size(index);
         let shared = self.ring_srx(cm, index)?;
         let ring = Arc::pin_init(
             pin_init!(Ring {
                 index: index as u32,
+                size,
                 queue: queue.clone(),
                 shared,
                 tracker <- AtomicTracker::new(),
@@ -363,7 +379,7 @@ impl EpCore {
     ///
     /// -FI_ENOMEM, and errors of the lower provider.
     pub(super) fn ring_with_room(&self, cm: &mut ConnMgr) -> Result<Arc<Ring>> {
-        let has_room = |cm_ring: &&CmRing| cm_ring.conns < cm_ring.ring.size().conns;
+        let has_room = |cm_ring: &&CmRing| cm_ring.conns < cm_ring.ring.size.conns;
         if let Some(cm_ring) = cm.rings.iter().flatten().find(has_room) {
             return Ok(cm_ring.ring.clone());
         }

@@ -74,7 +74,7 @@ pub(super) struct RingRx {
 impl RingRx {
     /// Creates the state of a ring without posted buffers.
     pub(super) fn new(ring: Arc<Ring>) -> Self {
-        let limit = ring.size().extra_rx;
+        let limit = ring.size.extra_rx;
         Self {
             ring,
             unassigned: 0,
@@ -85,8 +85,9 @@ impl RingRx {
 
     /// Sets the number of lost buffers. Others take their place in the queue, instead of some beyond the initial ones.
     fn set_lost(&mut self, lost: usize) {
-        let size = self.ring.size();
-        let lost = lost.min(size.extra_rx);
+        let size = self.ring.size;
+        // Connections have the others.
+        let lost = lost.min(size.extra_rx.saturating_sub(self.extra_rx.used));
         self.unassigned += self.lost as i64 - lost as i64;
         self.lost = lost;
         self.extra_rx.limit = size.extra_rx - lost;

@@ -14,6 +14,7 @@
 #define READS		32
 #define READ_LEN	50021
 #define REGION		SZ_1M
+#define PEERS		14
 /* Pieces of a read that a device with one scatter/gather element for each read refuses. */
 #define PAGES_EACH	5
 
@@ -167,6 +168,49 @@ static void rma_03_many_reads_of_256_segments_at_once(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, iov_received(p, vectors[i], READ_LEN, i));
 }
 
+/* Writes of 256 ranges to many peers take more work requests than short operations would. */
+static void rma_03_writes_of_256_ranges_to_many_peers(struct kunit *test)
+{
+	struct fi_rma_iov *remote = (void *)tr_buffer(test, MOST * sizeof(*remote));
+	u8 *near = tr_buffer(test, MOST), *far = tr_buffer(test, PEERS * MOST);
+	struct kofi_rdm *rdm = rdm_open(test, &iov_long_opts);
+	struct kvec iov = { near, MOST };
+	struct fi_msg_rma msg = {
+		.msg_iov = &iov, .iov_count = 1, .rma_iov = remote, .rma_iov_count = MOST,
+	};
+	fi_addr_t to[PEERS];
+	u64 keys[PEERS];
+
+	tr_fill(near, MOST, 1);
+	for (int i = 0; i < PEERS; i++) {
+		struct kofi_rdm *peer = rdm_open(test, &iov_long_opts);
+		struct fid_mr *mr;
+
+		KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(peer->domain, far + i * MOST, MOST,
+						   FI_REMOTE_WRITE, 0, 0, 0, &mr, NULL));
+		fx_defer_close(test, &mr->fid);
+		keys[i] = fi_mr_key(mr);
+		to[i] = rdm_addr(test, rdm, peer);
+		rdm_exchange(test, rdm, to[i], peer);
+	}
+	for (int i = 0; i < PEERS; i++) {
+		for (int k = 0; k < MOST; k++)
+			remote[k] = (struct fi_rma_iov) {
+				(uintptr_t)far + i * MOST + k, 1, keys[i],
+			};
+		msg.addr = to[i];
+		msg.context = &to[i];
+		KUNIT_ASSERT_EQ(test, 0, fi_writemsg(rdm->ep, &msg, 0));
+	}
+	for (int i = 0; i < PEERS; i++) {
+		struct fi_cq_tagged_entry entry;
+
+		KUNIT_ASSERT_EQ_MSG(test, 1, fx_wait_comp(test, rdm->cq, &entry, 1), "write %d", i);
+	}
+	for (int i = 0; i < PEERS; i++)
+		KUNIT_EXPECT_EQ(test, 0, memcmp(near, far + i * MOST, MOST));
+}
+
 /* A read of more pieces than the send queue has work requests fails alone, and is not posted in part. */
 static void ep_09_reads_in_more_pieces_than_the_queue_takes(struct kunit *test)
 {
@@ -293,6 +337,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_03_injected_vectors_of_256_segments),
 	KUNIT_CASE(rdm_03_segments_of_vmalloc_memory),
 	KUNIT_CASE(rma_03_many_reads_of_256_segments_at_once),
+	KUNIT_CASE(rma_03_writes_of_256_ranges_to_many_peers),
 	KUNIT_CASE(ep_09_reads_in_more_pieces_than_the_queue_takes),
 	KUNIT_CASE(rdm_11_queued_vectors_are_cancelled),
 	KUNIT_CASE_SLOW(rdm_11_queued_vectors_fail_after_av_remove),

@@ -28,6 +28,19 @@ impl IovLimits {
         self.segments <= MAX_IOV && self.ranges <= 1
     }
 
+    /// Returns the number of work requests that a connection needs besides for the longest vectors: 0 if entries have room
+    /// for every vector.
+    ///
+    /// A segment has two pieces at most if its pages are contiguous. A work request ends with its remote range, or when it
+    /// has as many pieces as the device takes, which is one for reads over iWARP; and a piece in two ranges is two. So `p`
+    /// pieces and `r` ranges take `p + r - 1` work requests at most. An operation with more pieces fails.
+    pub(crate) fn long_requests(self) -> usize {
+        match self.fit_entries() {
+            true => 0,
+            false => 2 * self.segments + self.ranges - 1,
+        }
+    }
+
     /// Returns the size of the slot of a transmit in bytes, or 0 if entries have room for every vector.
     pub(crate) fn slot_size(self) -> usize {
         match self.fit_entries() {

@@ -102,19 +102,6 @@ impl EpCore {
         caps
     }
 
-    /// Returns the number of work requests that a connection has room for. One read or write takes no more.
-    ///
-    /// For long vectors there are as many in addition as the longest ones take, with two pieces in each segment. A work
-    /// request ends with its remote range, or when it has as many pieces as the device takes, which is one for reads over
-    /// iWARP; and a piece in two ranges is two. So `p` pieces and `r` ranges take `p + r - 1` work requests at most.
-    fn conn_requests(&self) -> usize {
-        let long = match self.iov_limits.fit_entries() {
-            true => 0,
-            false => 2 * self.iov_limits.segments + self.iov_limits.ranges - 1,
-        };
-        CONN_TRANSMITS + long
-    }
-
     /// Returns whether transmits are registered in the protection domain of the connections. Buffers of a shared
     /// transmit context are registered in the domain with the consumer's regions.
     fn registers_transmits(&self) -> bool {
@@ -221,7 +208,7 @@ impl EpCore {
             false => ring.shared.clone(),
         };
         info.set_caps(self.lower_caps());
-        info.tx_mut()?.size = self.conn_requests();
+        info.tx_mut()?.size = CONN_TRANSMITS + self.iov_limits.long_requests();
         info.tx_mut()?.rma_iov_limit = self.iov_limits.ranges;
         info.tx_mut()?.tclass = cm.tclass;
         info.rx_mut()?.size = MAX_RX_BUFS;
@@ -253,7 +240,7 @@ impl EpCore {
         // A peer without credits gets all buffers, because it cannot be granted more later.
         let count = match route {
             _ if no_flow_ctrl => MAX_RX_BUFS,
-            Route::Device => ring.size().initial_rx,
+            Route::Device => ring.size.initial_rx,
             Route::Local => INITIAL_RX,
         };
         let receives = self.alloc_bufs(here, cm, count, MAX_PACKET)?;

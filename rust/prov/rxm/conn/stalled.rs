@@ -67,8 +67,9 @@ impl EpState {
         is_wanted
     }
 
-    /// Fails the queued operations of a peer whose address is not in `addresses` any more and that has not completed
-    /// anything for long enough.
+    /// Posts the deferred operations of a peer as far as possible: they may have waited for entries of a completion queue
+    /// that other peers used. Fails the queued operations of a peer whose address is not in `addresses` any more and that
+    /// has not completed anything for long enough.
     fn check_peer(&mut self, sinks: &CompSinks, addresses: &AddressVector, peer_idx: u32) {
         let Some(peer) = self.peer(peer_idx) else {
             return;
@@ -78,6 +79,10 @@ impl EpState {
             return;
         }
         peer.stalled_checks = peer.stalled_checks.saturating_add(1);
+        self.progress_peer(sinks, peer_idx);
+        let Some(peer) = self.peer(peer_idx) else {
+            return;
+        };
         if peer.stalled_checks >= STALLED_CHECKS && addresses.find(&peer.addr).is_none() {
             let mut queued = peer.deferred.drain_where(|packet| !packet.has_started());
             while let Some(packet) = queued.pop() {
