@@ -73,6 +73,7 @@ impl Choices {
         offer.set_api_version(self.version)?;
         if let Some(domain) = offer.domain().copied() {
             offer.set_domain(&fi_domain_attr {
+                caps: domain.caps & self.caps,
                 mr_mode: mr::narrow_mode(domain.mr_mode, self.mr_mode),
                 threading: or_default(self.threading, domain.threading),
                 av_type: or_default(self.av_type, domain.av_type),

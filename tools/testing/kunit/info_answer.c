@@ -62,6 +62,24 @@ static void info_08_each_direction_has_its_own_capabilities(struct kunit *test)
 	KUNIT_EXPECT_GT(test, seen, 0);
 }
 
+/* A scope that was not requested is not granted, to the domain either. */
+static void info_08_domain_has_the_capabilities_of_the_info(struct kunit *test)
+{
+	static const u64 scopes[] = { 0, FI_LOCAL_COMM, FI_REMOTE_COMM };
+
+	for (int i = 0; i < ARRAY_SIZE(scopes); i++) {
+		struct fi_info *hints = fx_hints(test);
+
+		hints->ep_attr->type = FI_EP_UNSPEC;
+		hints->caps = FI_MSG | scopes[i];
+		for (struct fi_info *info = get_infos(test, FI_VERSION(1, 17), hints);
+		     info; info = info->next) {
+			KUNIT_EXPECT_EQ(test, 0, info->domain_attr->caps & ~info->caps);
+			KUNIT_EXPECT_EQ(test, FI_PEER, info->domain_attr->caps & FI_PEER);
+		}
+	}
+}
+
 /* Returns true if an info, passed as hints, yields the same info. */
 static bool yields_itself(struct kunit *test, const struct fi_info *hints)
 {
@@ -194,6 +212,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(info_07_progress_is_as_hinted),
 	KUNIT_CASE(info_07_api_version_is_the_callers),
 	KUNIT_CASE(info_08_each_direction_has_its_own_capabilities),
+	KUNIT_CASE(info_08_domain_has_the_capabilities_of_the_info),
 	KUNIT_CASE(info_14_cq_data_size_fits_each_operation_offered),
 	{}
 };
