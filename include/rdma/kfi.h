@@ -22,6 +22,7 @@
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
+#include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <rdma/fi_trigger.h>
@@ -237,6 +238,60 @@ static inline int kfi_ep_bind(struct fid_ep *ep, struct fid *bfid, u64 flags)
 			flags |= FI_RECV;
 	}
 	return fi_ep_bind(ep, bfid, flags);
+}
+
+/* Operations of a domain, of HPE's cxi provider, for kfi_open_ops() */
+#define KFI_CXI_DOM_OPS_1	"cxi_dom_ops_v1"
+
+/**
+ * struct kfi_cxi_domain_ops - operations of KFI_CXI_DOM_OPS_1
+ * @get_device: returns the device that memory is mapped for
+ */
+struct kfi_cxi_domain_ops {
+	int (*get_device)(struct fid *fid, struct device **device);
+};
+
+/* Returns the device that accesses memory for a domain; NULL if there is none. */
+static inline struct device *kfi_dma_device(struct fid *fid)
+{
+	struct fi_kofi_ops_device *ops;
+
+	if (fid->fclass != FI_CLASS_DOMAIN ||
+	    fi_open_ops(fid, FI_KOFI_DEVICE_OPS, 0, (void **)&ops, NULL))
+		return NULL;
+	return ops->dma_device(container_of(fid, struct fid_domain, fid));
+}
+
+static inline int kfi_get_device(struct fid *fid, struct device **device)
+{
+	*device = kfi_dma_device(fid);
+	return *device ? 0 : -FI_ENODEV;
+}
+
+/**
+ * kfi_open_ops() - get provider-specific operations of an object
+ * @fid: the object
+ * @name: name of the operations; domains whose device accesses memory by DMA have
+ *	KFI_CXI_DOM_OPS_1
+ * @flags: reserved, 0
+ * @ops: the table, valid as long as the object is open
+ * @context: context of the caller, ignored
+ *
+ * Context: Any context.
+ * Return: As for fi_open_ops().
+ */
+static inline int kfi_open_ops(struct fid *fid, const char *name, u64 flags,
+			       void **ops, void *context)
+{
+	static struct kfi_cxi_domain_ops domain_ops = {
+		.get_device = kfi_get_device,
+	};
+
+	if (!name || !ops || flags || strcmp(name, KFI_CXI_DOM_OPS_1) ||
+	    !kfi_dma_device(fid))
+		return fi_open_ops(fid, name, flags, ops, context);
+	*ops = &domain_ops;
+	return 0;
 }
 
 #endif /* KFI_H */

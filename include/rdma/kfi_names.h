@@ -92,7 +92,6 @@
 #define kfi_close			fi_close
 #define kfi_control			fi_control
 #define kfi_alias			fi_alias
-#define kfi_open_ops			fi_open_ops
 #define kfi_tostr			fi_tostr
 #define kfi_strerror			fi_strerror
 #define kfi_domain			fi_domain

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0 OR BSD-2-Clause */
 /*
  * Extensions of HPE's cxi provider, declared so that code which uses them where
- * they exist compiles. kOFI has no such provider: kfi_open_ops() of these names is
- * -FI_ENOSYS, and no address is a struct kcxi_addr.
+ * they exist compiles. kOFI has no such provider: kfi_open_ops() of
+ * KFI_CXI_FAB_OPS_1 is -FI_ENOSYS, and no address is a struct kcxi_addr.
  */
 
 #ifndef KFI_CXI_EXT_H
 #define KFI_CXI_EXT_H
 
 #include <rdma/kfi.h>
-
-struct device;
 
 /* Operations of a fabric, for kfi_open_ops() */
 #define KFI_CXI_FAB_OPS_1	"cxi_fab_ops_v1"
@@ -22,17 +20,6 @@ struct device;
  */
 struct kfi_cxi_fabric_ops {
 	int (*enable_dynamic_rsrc_alloc)(struct fid *fid, bool enable);
-};
-
-/* Operations of a domain, for kfi_open_ops() */
-#define KFI_CXI_DOM_OPS_1	"cxi_dom_ops_v1"
-
-/**
- * struct kfi_cxi_domain_ops - operations of KFI_CXI_DOM_OPS_1
- * @get_device: returns the device that memory is mapped for
- */
-struct kfi_cxi_domain_ops {
-	int (*get_device)(struct fid *fid, struct device **device);
 };
 
 /**

@@ -4,6 +4,7 @@
  * scatterlists, bindings, keys and registrations. See Documentation/kfabric.rst.
  */
 
+#include <linux/device.h>
 #include <rdma/kfi/kfi_cxi_ext.h>
 #include <rdma/kfi/kfi_log.h>
 #include <rdma/kfi/kfi_tagged.h>
@@ -249,20 +250,70 @@ static void kfi_capabilities_of_kfabric_have_names(struct kunit *test)
 							&info));
 }
 
-/* No object has the extensions of the cxi provider; the macros of kfi_log.h print. */
+/* The fabric has no extension of the cxi provider; the macros of kfi_log.h print. */
 static void kfi_extensions_of_cxi_are_refused(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct kfi_cxi_fabric_ops *fabric_ops;
 	struct kfi_cxi_domain_ops *domain_ops;
 
-	KUNIT_EXPECT_GT(test, 0, kfi_open_ops(&fx->fabric->fid, KFI_CXI_FAB_OPS_1, 0,
-					      (void **)&fabric_ops, NULL));
-	KUNIT_EXPECT_GT(test, 0, kfi_open_ops(&fx->domain->fid, KFI_CXI_DOM_OPS_1, 0,
-					      (void **)&domain_ops, NULL));
+	KUNIT_EXPECT_EQ(test, -KFI_ENOSYS, kfi_open_ops(&fx->fabric->fid, KFI_CXI_FAB_OPS_1, 0,
+							(void **)&fabric_ops, NULL));
+	KUNIT_EXPECT_EQ(test, -KFI_ENOSYS, kfi_open_ops(&fx->fabric->fid, KFI_CXI_DOM_OPS_1, 0,
+							(void **)&domain_ops, NULL));
+	/* The software devices have no device that accesses memory. */
+	KUNIT_EXPECT_EQ(test, -KFI_ENOSYS, kfi_open_ops(&fx->domain->fid, KFI_CXI_DOM_OPS_1, 0,
+							(void **)&domain_ops, NULL));
 	KUNIT_EXPECT_EQ(test, sizeof(u64), sizeof(struct kcxi_addr));
 	LOG_INFO("%d extensions", 2);
 	LOG_DEBUG("no arguments");
+}
+
+/* A domain whose device accesses memory by DMA; the software devices have none. */
+struct dma_domain {
+	struct fid_domain domain;
+	struct device *dma_device;
+};
+
+static struct device *dma_device_of(struct fid_domain *domain)
+{
+	return container_of(domain, struct dma_domain, domain)->dma_device;
+}
+
+static int open_device_ops(struct fid *fid, const char *name, u64 flags, void **ops, void *context)
+{
+	static struct fi_kofi_ops_device device_ops = {
+		.size = sizeof(device_ops),
+		.dma_device = dma_device_of,
+	};
+
+	if (strcmp(name, FI_KOFI_DEVICE_OPS))
+		return -FI_ENOSYS;
+	*ops = &device_ops;
+	return 0;
+}
+
+static void kfi_get_device_returns_the_dma_device(struct kunit *test)
+{
+	struct fi_ops ops = { .size = sizeof(ops), .ops_open = open_device_ops };
+	struct dma_domain fake = {
+		.domain.fid = { .fclass = KFI_CLASS_DOMAIN, .ops = &ops },
+		.dma_device = (void *)tr_buffer(test, sizeof(struct device)),
+	};
+	struct kfi_cxi_domain_ops *domain_ops = NULL;
+	struct fid *fid = &fake.domain.fid;
+	struct device *device = NULL;
+	void **table = (void **)&domain_ops;
+
+	KUNIT_EXPECT_EQ(test, -KFI_ENOSYS, kfi_open_ops(fid, "cxi_dom_ops_v2", 0, table, NULL));
+	KUNIT_ASSERT_EQ(test, 0, kfi_open_ops(fid, KFI_CXI_DOM_OPS_1, 0, table, NULL));
+	KUNIT_EXPECT_EQ(test, 0, domain_ops->get_device(fid, &device));
+	KUNIT_EXPECT_PTR_EQ(test, fake.dma_device, device);
+	/* A device that is gone, or uses kernel addresses */
+	fake.dma_device = NULL;
+	KUNIT_EXPECT_EQ(test, -KFI_ENODEV, domain_ops->get_device(fid, &device));
+	KUNIT_EXPECT_NULL(test, device);
+	KUNIT_EXPECT_EQ(test, -KFI_ENOSYS, kfi_open_ops(fid, KFI_CXI_DOM_OPS_1, 0, table, NULL));
 }
 
 static struct bio_vec *pages_of(struct kunit *test, u8 *buf)
@@ -346,6 +397,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(kfi_default_keys_are_no_keys),
 	KUNIT_CASE(kfi_capabilities_of_kfabric_have_names),
 	KUNIT_CASE(kfi_extensions_of_cxi_are_refused),
+	KUNIT_CASE(kfi_get_device_returns_the_dma_device),
 	KUNIT_CASE(kfi_tagged_messages_from_bio_vecs_and_scatterlists),
 	{}
 };
