@@ -13,6 +13,7 @@
 #define KFI_H
 
 #include <linux/args.h>
+#include <linux/minmax.h>
 #include <linux/string.h>
 #include <linux/unaligned.h>
 #include <rdma/fabric.h>
@@ -54,18 +55,26 @@ typedef void (*kfi_event_handler)(struct fid_eq *eq, void *context);
 #define kfi_cq_open_4	fi_cq_open
 #define kfi_eq_open_4	fi_eq_open
 
-/* Returns true for a key that kfabric's providers have by default: 255, or none. */
-static inline bool kfi_is_default_key(const u8 *key, size_t size)
+/*
+ * Removes a key that kfabric's providers have by default: 255, or zeros. Returns
+ * -FI_EINVAL for a key without a size, and a size without a key.
+ */
+static inline int kfi_remove_default_key(u8 **key, size_t *size)
 {
-	if (!key || !size)
-		return true;
-	return (size == sizeof(u32) && get_unaligned((const u32 *)key) == 255) ||
-	       !memchr_inv(key, 0, size);
+	if (!*key != !*size)
+		return -FI_EINVAL;
+	if ((*size == sizeof(u32) && get_unaligned((const u32 *)*key) == 255) ||
+	    !memchr_inv(*key, 0, *size)) {
+		*key = NULL;
+		*size = 0;
+	}
+	return 0;
 }
 
 /**
  * kfi_getinfo_6() - kfi_getinfo() of HPE, whose hints have a default key
- * @version: API version that the caller was written for
+ * @version: API version that the caller was written for, or 0; the infos have
+ *	kOFI's version
  * @node: numeric address, or %NULL
  * @service: numeric port, or %NULL
  * @flags: as for fi_getinfo()
@@ -74,7 +83,8 @@ static inline bool kfi_is_default_key(const u8 *key, size_t size)
  * @info: the list
  *
  * Context: Process context, may sleep.
- * Return: As for fi_getinfo(); -FI_ENODATA for another key.
+ * Return: As for fi_getinfo(); -FI_ENODATA for another key, -FI_EINVAL for a key
+ *	without a size, and a size without a key.
  */
 static inline int kfi_getinfo_6(u32 version, const char *node,
 				const char *service, u64 flags,
@@ -84,17 +94,18 @@ static inline int kfi_getinfo_6(u32 version, const char *node,
 	struct fi_domain_attr domain;
 	struct fi_ep_attr ep;
 	struct fi_info own;
+	int ret;
 
+	version = max(version, FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION));
 	if (!hints)
 		return fi_getinfo(version, node, service, flags, NULL, info);
 	own = *hints;
 	if (own.ep_attr) {
 		ep = *own.ep_attr;
 		own.ep_attr = &ep;
-		if (kfi_is_default_key(ep.auth_key, ep.auth_key_size)) {
-			ep.auth_key = NULL;
-			ep.auth_key_size = 0;
-		}
+		ret = kfi_remove_default_key(&ep.auth_key, &ep.auth_key_size);
+		if (ret)
+			return ret;
 		if (own.caps & FI_NAMED_RX_CTX) {
 			ep.tx_ctx_cnt = ep.tx_ctx_cnt ?: KFI_CONTEXTS;
 			ep.rx_ctx_cnt = ep.rx_ctx_cnt ?: KFI_CONTEXTS;
@@ -103,10 +114,10 @@ static inline int kfi_getinfo_6(u32 version, const char *node,
 	if (own.domain_attr) {
 		domain = *own.domain_attr;
 		own.domain_attr = &domain;
-		if (kfi_is_default_key(domain.auth_key, domain.auth_key_size)) {
-			domain.auth_key = NULL;
-			domain.auth_key_size = 0;
-		}
+		ret = kfi_remove_default_key(&domain.auth_key,
+					     &domain.auth_key_size);
+		if (ret)
+			return ret;
 	}
 	return fi_getinfo(version, node, service, flags, &own, info);
 }

@@ -233,6 +233,48 @@ static void kfi_default_keys_are_no_keys(struct kunit *test)
 	}
 }
 
+/* As in kfabric, whichever version the caller was written for. */
+static void kfi_getinfo_reports_the_version_of_the_library(struct kunit *test)
+{
+	const u32 current_version = KFI_VERSION(KFI_MAJOR_VERSION, KFI_MINOR_VERSION);
+	const u32 versions[] = { 0, KFI_VERSION(1, 0), current_version };
+	struct kfid_fabric *fabric;
+	struct kfi_info *info;
+
+	for (int i = 0; i < ARRAY_SIZE(versions); i++) {
+		KUNIT_ASSERT_EQ(test, 0, kfi_getinfo(versions[i], fx_addr, NULL, KFI_SOURCE, NULL,
+						     &info));
+		KUNIT_EXPECT_EQ(test, current_version, info->fabric_attr->api_version);
+		KUNIT_ASSERT_EQ(test, 0, kfi_fabric(info->fabric_attr, &fabric, NULL));
+		KUNIT_EXPECT_EQ(test, current_version, fabric->api_version);
+		KUNIT_EXPECT_EQ(test, 0, kfi_close(&fabric->fid));
+		kfi_freeinfo(info);
+	}
+	KUNIT_EXPECT_EQ(test, -KFI_ENOSYS, kfi_getinfo(current_version + 1, fx_addr, NULL,
+						       KFI_SOURCE, NULL, &info));
+}
+
+static void kfi_keys_without_a_size_are_einval(struct kunit *test)
+{
+	struct kfi_info *hints = fx_hints(test), *info;
+	u8 *key = tr_buffer(test, sizeof(u32));
+
+	for (int has_key = 0; has_key < 2; has_key++)
+		for (int of_domain = 0; of_domain < 2; of_domain++) {
+			u8 **its_key = of_domain ? &hints->domain_attr->auth_key :
+						   &hints->ep_attr->auth_key;
+			size_t *its_size = of_domain ? &hints->domain_attr->auth_key_size :
+						       &hints->ep_attr->auth_key_size;
+
+			*its_key = has_key ? key : NULL;
+			*its_size = has_key ? 0 : sizeof(u32);
+			KUNIT_EXPECT_EQ(test, -KFI_EINVAL,
+					kfi_getinfo(0, fx_addr, NULL, KFI_SOURCE, hints, &info));
+			*its_key = NULL;
+			*its_size = 0;
+		}
+}
+
 static void kfi_capabilities_of_kfabric_have_names(struct kunit *test)
 {
 	struct kfi_info *hints = fx_hints(test), *info;
@@ -395,6 +437,8 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(kfi_registrations_of_pages),
 	KUNIT_CASE(kfi_ep_bind_takes_the_direction_from_the_class),
 	KUNIT_CASE(kfi_default_keys_are_no_keys),
+	KUNIT_CASE(kfi_getinfo_reports_the_version_of_the_library),
+	KUNIT_CASE(kfi_keys_without_a_size_are_einval),
 	KUNIT_CASE(kfi_capabilities_of_kfabric_have_names),
 	KUNIT_CASE(kfi_extensions_of_cxi_are_refused),
 	KUNIT_CASE(kfi_get_device_returns_the_dma_device),
