@@ -1,7 +1,7 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0
-# The guest's modprobe, to which /proc/sys/kernel/modprobe points: loads the module that the last argument names from
-# the payload. The client and the kernel call it.
+# The program of /proc/sys/kernel/modprobe in the guest: loads the module that its last argument names from
+# $KOFI/modules. The client and the kernel call it.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 KOFI=${0%/guest/*}
 . "$KOFI/guest/lib.sh"

@@ -15,7 +15,7 @@ def print_line(text: str) -> None:
 
 
 class Progress:
-    """A progress line, which is overwritten on a terminal and repeated once a minute in a log."""
+    """A progress line, which is overwritten on a terminal and printed at most once a minute in a log."""
 
     def __init__(self, title: str) -> None:
         self.title = title

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Runs long commands: writes their output to a log, and shows its last line as progress."""
+"""Runs long commands: writes their output to a log, and shows the last line of output as progress."""
 
 import subprocess
 from collections.abc import Callable
@@ -17,7 +17,7 @@ def run_logged(
 ) -> None:
     """Runs a command and writes its output to a log.
 
-    `detail` makes the text of the progress line of a line of output. Raises LabError with the end of
+    `detail` converts a line of output to the text of the progress line. Raises LabError with the end of
     the log if the command fails.
     """
     log.parent.mkdir(parents=True, exist_ok=True)

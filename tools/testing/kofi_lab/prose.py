@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Counts unclear wording in comments and pages, and compares the counts of each folder with its limits.
 
-A comment begins with its subject. Each folder has three counts: comments that begin with a relative clause ("What is
-posted ..."), comments that begin with a reference to another one ("The same for ..."), and words for persons where
-an object is meant. For comparison, rust/kernel has 0.2 %, 1.8 %, and 0.5 words in 1,000 lines. The limits are in
+The rule is that a comment begins with its subject. Each folder has three counts: comments that begin with a relative
+clause ("What is posted ..."), comments that begin with a pronoun or a conjunction ("The same for ..."), and lines with
+listed idioms. For comparison, rust/kernel has 0.2 %, 1.8 %, and 0.5 words in 1,000 lines. The limits are in
 prose.toml. `lab.py prose` lowers them to the present counts, and never raises one.
 """
 
@@ -61,7 +61,7 @@ class Count:
 
 
 def openings(suffix: str, text: str) -> Iterator[str]:
-    """Yields the first line of each comment of a source, or of each paragraph of a page."""
+    """Yields the first line of each comment of a source, or of each prose paragraph of a page."""
     if suffix in (".rs", *HASH_SUFFIXES):
         comment = RUST_COMMENT if suffix == ".rs" else HASH_COMMENT
         inside = False

@@ -68,6 +68,6 @@ class Results:
 
 
 def matches(pattern: str | tuple[str, ...], name: str) -> bool:
-    """Returns whether a name contains the pattern, or one of several; `*` matches any characters."""
+    """Returns whether a name contains a match of a pattern, in which `*` matches any characters."""
     patterns = (pattern,) if isinstance(pattern, str) else pattern
     return any(re.search(re.escape(one).replace(r"\*", ".*"), name) for one in patterns)

@@ -16,11 +16,11 @@ from .paths import GUEST, LOGS, RUNS
 from .results import FAILED, PASSED, Results
 
 BOOT_SECONDS = 60
-# An emulated CPU sometimes fails at the kernel's self-modification of its code, before a module is loaded.
+# An emulated CPU sometimes fails when the kernel patches its text, before a module is loaded.
 BOOTS = 3
 END_SECONDS = 90  # leak scan and power off
 CLEANUP_SECONDS = 90  # cleanup after a scenario, beyond its time limit
-ENDLESS_SECONDS = 3600  # after which a scenario is killed although its console has new lines, if its limit is shorter
+MAX_SECONDS = 3600  # maximum duration of a scenario that still prints lines, unless its limit is longer
 COUNTER = itertools.count()
 
 
@@ -40,7 +40,7 @@ class Session:
     output: dict[str, list[str]] = field(default_factory=dict)  # diagnostic lines of each scenario
 
     def run(self, scenarios: list[plan.Scenario]) -> None:
-        """Runs the scenarios, in a new guest after each one that died."""
+        """Runs the scenarios. Boots a new guest whenever one dies."""
         left, boots = list(scenarios), BOOTS
         while left:
             boots -= 1
@@ -101,9 +101,9 @@ class Session:
         return ended, console.booted
 
     def _watch(self, running: guest.Guest, console: Console, scenarios: list[plan.Scenario]) -> int:
-        """Parses the console until the guest ends or a limit is over. Returns how many scenarios ended.
+        """Parses the console until the guest ends or a limit expires. Returns how many scenarios ended.
 
-        Limits are of the time without a new line. The guest itself ends a scenario after up to two time limits.
+        A limit bounds the time without a new line. The guest itself ends a scenario after up to two time limits.
         """
         limits = {item.name: item.limit(self.kernel.lane) for item in scenarios}
         timeout_factor = min(self.kernel.lane.timeout_factor, 4)
@@ -127,7 +127,7 @@ class Session:
             if console.over:
                 break
             now = time.monotonic()
-            if now - heard > limit or now - start > max(ENDLESS_SECONDS, limit):
+            if now - heard > limit or now - start > max(MAX_SECONDS, limit):
                 reason = f"waited {now - start:.0f} s for {waiting}, the last {now - heard:.0f} s without output"
                 console.abort(reason)
                 if not console.finished:
@@ -142,7 +142,7 @@ class Session:
         return ended
 
     def _report_scenario(self, console: Console, limits: dict[str, int], seconds: float) -> int:
-        """Prints the result of the scenario that just ended. Returns 1 if the scenario is in `limits`, else 0."""
+        """Prints the result of the scenario that just ended. Returns 1, or 0 for one of the guest itself."""
         scenario, console.finished = console.finished, None
         assert scenario
         self.output[scenario.name] = scenario.output

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Installs the packages and tools that the lab needs, and the kernel's source. If all are there, uses no network."""
+"""Installs the packages and tools that the lab needs, and the kernel's source. Uses the network only for these."""
 
 import re
 import subprocess
@@ -11,6 +11,7 @@ from .paths import LOGS, TOOLS
 RUST_MINIMUM = "1.85"  # scripts/min-tool-version.sh of the known series
 BINDGEN_MINIMUM = (0, 71, 1)
 BINDGEN = "0.72.1"
+# In the order of preference.
 CLANG_MAJORS = ("19", "21", "20", "22", "18")
 
 # Stable releases of Debian have a newer rustc for browsers (rustc-web) beside their own.
@@ -42,7 +43,7 @@ def ensure(*more: str) -> None:
 
 
 def ensure_packages(more: tuple[str, ...] = ()) -> None:
-    """Installs the missing packages."""
+    """Installs missing packages, Rust and clang."""
     fixed = [*BUILD, *GUEST, *more]
     missing = [name for name in fixed if name not in apt.installed(fixed)]
     need_rust = not have_rust()

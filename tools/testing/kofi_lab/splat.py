@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Finds warnings and errors in a kernel's log. Any of them fails a run, even if all tests pass."""
+"""Finds warnings and errors in a kernel's log. One that plan.toml does not allow fails its scenario."""
 
 import re
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ SPLAT = re.compile(
 
 @dataclass(frozen=True)
 class Allowance:
-    """A log line that is allowed in the scenarios that provoke it on purpose, and the reason."""
+    """A log line that plan.toml allows in some scenarios, and the reason."""
 
     scenario: re.Pattern[str]
     line: re.Pattern[str]
