@@ -8,6 +8,7 @@
  */
 
 #include <linux/module.h>
+#include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include "nvme_kofi.h"
 
@@ -18,9 +19,11 @@ static LIST_HEAD(ctrls);
 /*
  * Closes all connections and cancels the requests that were in progress. Later requests are
  * refused, as no queue is live. @disable: tells the controller first; @remove: frees the tag sets.
+ * Allocates nothing that waits for I/O, as the I/O may be that of the controller.
  */
 static void tear_down(struct nvme_kofi_ctrl *host, bool remove, bool disable)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct nvme_ctrl *ctrl = &host->ctrl;
 
 	nvme_stop_keep_alive(ctrl);
@@ -44,6 +47,7 @@ static void tear_down(struct nvme_kofi_ctrl *host, bool remove, bool disable)
 	if (remove)
 		nvme_remove_admin_tag_set(ctrl);
 	nvme_kofi_close_device(host);
+	memalloc_noio_restore(noio);
 }
 
 /* Makes a connected queue live by nvme-core's connect command. */
@@ -130,9 +134,13 @@ static int setup_admin_queue(struct nvme_kofi_ctrl *host)
 	       nvme_init_ctrl_finish(ctrl, false) ?: check_features(host);
 }
 
-/* Connects to the controller and makes it live; after an error all connections are closed. */
+/*
+ * Connects to the controller and makes it live; after an error all connections are closed.
+ * Allocates nothing that waits for I/O, as the requests of the controller wait for the setup.
+ */
 static int setup(struct nvme_kofi_ctrl *host)
 {
+	unsigned int noio = memalloc_noio_save();
 	struct nvme_ctrl *ctrl = &host->ctrl;
 	int ret = setup_admin_queue(host);
 
@@ -144,6 +152,7 @@ static int setup(struct nvme_kofi_ctrl *host)
 		tear_down(host, false, false);
 	else
 		nvme_start_ctrl(ctrl);
+	memalloc_noio_restore(noio);
 	return ret;
 }
 
