@@ -41,9 +41,6 @@ struct nvme_kofi_queue {
 	struct fid_mr		*mr;
 	/* Serializes stopping and closing, as requests that time out stop their queue. */
 	struct mutex		lock;
-	/* The outcome of the connection attempt: 0 or an errno */
-	struct completion	connected;
-	int			status;
 };
 
 struct nvme_kofi_ctrl {

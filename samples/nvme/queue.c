@@ -11,7 +11,7 @@
 #define MAX_PAGES	256
 /* Work requests of a request: registration, message, invalidation, and one that has no entry. */
 #define SENDS		4
-#define CONNECT_TIMEOUT	(10 * HZ)
+#define CONNECT_TIMEOUT	10000	/* milliseconds */
 
 /* Closes the object of kOFI, which begins with its fid, to which *@where points, if any. */
 static void close_object(void *where)
@@ -23,39 +23,6 @@ static void close_object(void *where)
 	*fid = NULL;
 }
 
-/* Handles events of all connections of a controller. Process context. */
-static void connection_events(struct fid_eq *eq, void *context)
-{
-	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, U8_MAX);
-	struct nvme_kofi_ctrl *host = context;
-	struct nvme_kofi_queue *queue;
-	ssize_t n;
-	u32 event;
-
-	while ((n = fi_eq_read(eq, &event, entry, __struct_size(entry), 0)) != -FI_EAGAIN) {
-		struct fi_eq_err_entry error = {};
-
-		if (n == -FI_EAVAIL && fi_eq_readerr(eq, &error, 0) > 0) {
-			const struct nvme_rdma_cm_rej *reason = error.err_data;
-			bool given = error.err_data_size >= sizeof(*reason) && reason->sts;
-
-			queue = error.fid->context;
-			queue->status = -error.err;
-			dev_err(host->ctrl.device, "queue %u: connection failed: %s (%s)\n",
-				queue->qid, fi_strerror(error.err),
-				given ? nvme_rdma_cm_msg(le16_to_cpu(reason->sts)) : "no reason");
-		} else if (n > 0) {
-			queue = entry->fid->context;
-			queue->status = event == FI_CONNECTED ? 0 : -FI_ECONNRESET;
-		} else {
-			break;
-		}
-		complete(&queue->connected);
-		if (queue->status)
-			nvme_kofi_recover(host);
-	}
-}
-
 /*
  * Opens the device by which the target is reached. The caller closes it also after an error.
  * Process context.
@@ -63,7 +30,7 @@ static void connection_events(struct fid_eq *eq, void *context)
 int nvme_kofi_open_device(struct nvme_kofi_ctrl *host)
 {
 	struct nvmf_ctrl_options *opts = host->ctrl.opts;
-	struct fi_eq_attr attr = { .eq_event_handler = connection_events };
+	struct fi_eq_attr attr = { .wait_obj = FI_WAIT_UNSPEC };
 	struct fi_info *hints = fi_allocinfo();
 	const struct fi_kofi_nic_attr *nic;
 	int ret = -ENOMEM;
@@ -211,6 +178,42 @@ static int post_responses(struct nvme_kofi_queue *queue, u16 depth)
 	return ret;
 }
 
+/* Returns the errno of a connection attempt that failed, after it was read. */
+static int connection_error(struct nvme_kofi_queue *queue)
+{
+	struct fi_eq_err_entry error = {};
+	const struct nvme_rdma_cm_rej *reason;
+	bool given;
+
+	if (fi_eq_readerr(queue->host->eq, &error, 0) < 0)
+		return -ECONNABORTED;
+	reason = error.err_data;
+	given = error.err_data_size >= sizeof(*reason) && reason->sts;
+	dev_err(queue->host->ctrl.device, "queue %u: connection failed: %s (%s)\n", queue->qid,
+		fi_strerror(error.err),
+		given ? nvme_rdma_cm_msg(le16_to_cpu(reason->sts)) : "no reason");
+	return -error.err;
+}
+
+/*
+ * Waits for the outcome of a connection attempt. Nothing else reads the event queue: errors of the
+ * completion queue report the end of a connection as well. The end of another queue's connection
+ * ends the attempt.
+ */
+static int await_connection(struct nvme_kofi_queue *queue)
+{
+	DEFINE_RAW_FLEX(struct fi_eq_cm_entry, entry, data, U8_MAX);
+	ssize_t n;
+	u32 event;
+
+	n = fi_eq_sread(queue->host->eq, &event, entry, __struct_size(entry), CONNECT_TIMEOUT, 0);
+	if (n == -FI_EAVAIL)
+		return connection_error(queue);
+	if (n < 0)
+		return n == -FI_EAGAIN ? -ETIMEDOUT : n;
+	return event == FI_CONNECTED ? 0 : -ECONNRESET;
+}
+
 static int connect_queue(struct nvme_kofi_queue *queue, u16 depth)
 {
 	struct nvme_rdma_cm_req data = {
@@ -220,12 +223,8 @@ static int connect_queue(struct nvme_kofi_queue *queue, u16 depth)
 		.hsqsize = cpu_to_le16(depth - 1),
 		.cntlid = cpu_to_le16(queue->qid ? queue->host->ctrl.cntlid : 0),
 	};
-	int ret;
 
-	ret = fi_connect(queue->ep, NULL, &data, sizeof(data));
-	if (!ret && !wait_for_completion_timeout(&queue->connected, CONNECT_TIMEOUT))
-		ret = -ETIMEDOUT;
-	return ret ?: queue->status;
+	return fi_connect(queue->ep, NULL, &data, sizeof(data)) ?: await_connection(queue);
 }
 
 /*
@@ -235,7 +234,6 @@ static int connect_queue(struct nvme_kofi_queue *queue, u16 depth)
 int nvme_kofi_open_queue(struct nvme_kofi_queue *queue, u16 depth)
 {
 	queue->stopped = false;
-	init_completion(&queue->connected);
 	return open_ep(queue, depth) ?: post_responses(queue, depth) ?: connect_queue(queue, depth);
 }
 
