@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 # nvme.sh DEVICE: the NVMe host of samples/nvme uses a RAM disk of the kernel's own target. It makes, fills and checks a
-# file system, and survives resets and outages of the controller, the target, the link and the device under I/O.
+# file system, survives resets and outages of the controller, the target, the link and the device under I/O, and is a
+# swap device when memory is short.
 
 . "$KOFI/guest/nvme.sh"
 
@@ -28,33 +29,49 @@ copy_files() {
 	done
 }
 
-# write_files: writes copies of a file to the disk until $stop exists, and checks each.
+# Loads run until $stop exists, and add a line to $rounds after each round.
 stop=/run/stop
+rounds=/run/rounds
+
+# write_files: the load that writes copies of a file to the disk, and checks each.
 write_files() {
 	while [ ! -e $stop ]; do
-		dd if=/run/pattern of=$MOUNT/copy bs=256k conv=fsync 2>/run/dd || return
+		dd if=/run/pattern of=$MOUNT/copy bs=256k conv=fsync 2>/run/dd || { cat /run/dd && return 1; }
 		echo 3 >/proc/sys/vm/drop_caches
 		cmp /run/pattern $MOUNT/copy || return
-		echo >>/run/rounds
+		echo >>$rounds
 	done
 }
-rounds() { wc -l </run/rounds; }
-more_rounds() { [ "$(rounds)" -gt "$1" ]; }
 
-# survive COMMAND...: runs a command under I/O, which continues afterwards without an error.
-survive() {
-	rm -f $stop && : >/run/rounds
-	write_files &
-	writer=$!
-	eventually 30 more_rounds 1 || return
-	"$@"
+# await_rounds COUNT: waits for COUNT more rounds of the load. Fails when it does not transfer a megabyte in a minute.
+await_rounds() {
+	_last=$(($(count_rounds) + $1))
+	until [ "$(count_rounds)" -ge $_last ]; do
+		eventually 60 has_transferred $(($(sectors) + 2048)) && continue
+		echo "no I/O before the end of round $_last"
+		return 1
+	done
+}
+count_rounds() { wc -l <$rounds; }
+# sectors: prints how many sectors of the disk were read and written.
+STATISTICS=/sys/block/nvme0n1/stat
+sectors() { awk '{ print $3 + $7 }' $STATISTICS; }
+has_transferred() { [ "$(sectors)" -ge "$1" ]; }
+
+# under_load LOAD COMMAND...: runs a command while a load runs, which continues afterwards without an error.
+under_load() {
+	rm -f $stop && : >$rounds
+	"$1" &
+	load=$!
+	shift
+	await_rounds 2 && "$@"
 	outage=$?
-	eventually 60 is_live && eventually 60 more_rounds $(($(rounds) + 1))
+	eventually 60 is_live && await_rounds 2
 	live=$?
 	touch $stop
-	wait $writer || { cat /run/dd && return 1; }
-	return $((outage + live))
+	wait $load && return $((outage + live))
 }
+survive() { under_load write_files "$@"; }
 reset_controller() { put $CONTROLLER/reset_controller 1; }
 restart_target() { withdraw_disk && sleep 3 && offer_disk; }
 # replace_device: deletes the device and adds it again. The target does not listen on the new device by itself.
@@ -73,7 +90,7 @@ set_link_down() {
 # lose_packets: loses one packet in a hundred while files are written. Packets of rxe to its own address do not pass the
 # interface.
 lose_packets() {
-	tc qdisc add dev "$interface" root netem loss 1% && eventually 60 more_rounds $(($(rounds) + 3))
+	tc qdisc add dev "$interface" root netem loss 1% && await_rounds 3
 	lossy=$?
 	tc qdisc del dev "$interface" root && return $lossy
 }
@@ -84,6 +101,53 @@ verify_with_fio() {
 		--bsrange=512-64k --verify=crc32c --verify_fatal=1 --verify_state_save=0 --thread \
 		--output=/run/fio ||
 		{ cat /run/fio && return 1; }
+}
+
+# start_swapping: makes the disk a swap device, and leaves 24 MiB of memory: a file that is never swapped out uses the
+# rest. The target is in the same kernel, and allocates memory for the data of each request; if it had to swap for
+# that, it would wait for itself. Therefore the RAM disk has all of its pages before, and the requests in progress are
+# few and small. kswapd begins when less than 21 MiB are free, and ends when 37 MiB are free. The load waits while less
+# than 14 MiB are free, and below 6 MiB the target would swap.
+start_swapping() {
+	dd if=/dev/zero of=$DISK bs=1M count=64 conv=fsync 2>/dev/null && mkswap $DISK && swapon $DISK || return
+	put $QUEUE/nr_requests 16 && put $QUEUE/max_sectors_kb 64 && put $VM/watermark_scale_factor 80 &&
+		put $VM/watermark_boost_factor 0 && drop_caches && mkdir $FILLED && mount -t ramfs ramfs $FILLED || return
+	while [ "$(available_mib)" -gt 24 ]; do
+		dd if=/dev/zero bs=1M count=4 >>$FILLED/zeros 2>/dev/null || return
+	done
+}
+stop_swapping() {
+	umount $FILLED && rmdir $FILLED && swapoff $DISK && put $VM/watermark_scale_factor 10 &&
+		put $VM/watermark_boost_factor 15000
+}
+FILLED=/run/filled
+QUEUE=/sys/block/nvme0n1/queue
+VM=/proc/sys/vm
+LEAST_FREE=$((14 << 20))
+available_mib() { awk '/^MemAvailable:/ { print int($2 / 1024) }' /proc/meminfo; }
+
+# use_memory: the load that needs more memory than is left, and checks it.
+use_memory() {
+	"$KOFI/bin/memory_load" $stop $LEAST_FREE >>$rounds
+	_status=$?
+	tail -n 1 $rounds
+	return $_status
+}
+# swap_pages: the load has 24 MiB in swap space at first. 16 MiB of them fit into memory before kswapd begins, so that
+# 2,048 pages or more are swapped in and out in each round. The disk has no file system now, and no other I/O.
+swap_pages() {
+	_in=$(pages_in) _out=$(pages_out)
+	await_rounds 3 || return
+	_in=$(($(pages_in) - _in)) _out=$(($(pages_out) - _out))
+	echo "pages swapped in three rounds: $_in in, $_out out"
+	[ $_in -ge 6144 ] && [ $_out -ge 6144 ]
+}
+pages_in() { awk '{ print int($3 / 8) }' $STATISTICS; }
+pages_out() { awk '{ print int($7 / 8) }' $STATISTICS; }
+reset_repeatedly() {
+	for _i in 1 2 3; do
+		reset_controller && eventually 60 is_live && await_rounds 1 || return
+	done
 }
 
 has_queues() { is_live && [ "$(cat $CONTROLLER/queue_count)" = "$1" ]; }
@@ -125,6 +189,13 @@ check refuses_an_unknown_disk refuse_unknown_disk
 check gives_up_a_lost_target lose_target
 offer_disk
 check connects_again attach
+# On the plain lane, kswapd sleeps while less than 14 MiB are free, and the target has to swap.
+if [ "$LANE" != plain ]; then
+	check becomes_a_swap_device start_swapping
+	check swaps_under_memory_pressure under_load use_memory swap_pages
+	check survives_resets_while_it_swaps under_load use_memory reset_repeatedly
+	check returns_all_swapped_pages stop_swapping
+fi
 unload nvme_kofi kofi || fail "the modules do not unload"
 require_no_rdma_objects
 stop_target || fail "the target does not stop"
