@@ -22,10 +22,7 @@ use super::{
     lower::LowerEp,
     matcher::MatchResult,
     pkt_buf::{
-        post::{
-            plain,
-            remote, //
-        },
+        post::remote,
         Packet, //
     },
     rx_entry::{
@@ -51,6 +48,7 @@ use crate::fi::{
     mr::MemoryRegion,
     prelude::*,
     provider::{
+        self,
         Operation,
         Rma, //
     },
@@ -437,7 +435,7 @@ pub(super) fn post_read(
 ) -> core::result::Result<(), PostError<Receive>> {
     inflight.post(node, |receive, context| {
         let next = receive.next_read()?.ok_or(Errno::EINVAL)?;
-        let message = plain(&next.into, &[], context);
+        let message = provider::Message::with_segment(&next.into, &[], context);
         let remote = remote(&next.from);
         let rndv = receive.rndv.as_mut().ok_or(Errno::EINVAL)?;
         let operation = Operation::Rma(rndv.way(), slice::from_ref(&remote));

@@ -70,5 +70,7 @@ ssize_t iov_access(struct iov_pair *p, struct iov_vector *vector, bool is_read,
 		   struct fi_rma_iov *remote, size_t ranges, void **desc, u64 flags);
 /* Reads both completions of a message of p->out, and checks what p->in has received. */
 void iov_expect(struct kunit *test, struct iov_pair *p, size_t len, u32 seed);
+/* Sends a message of each protocol, which shows that slots are free and hold what they should. */
+void iov_exchange(struct kunit *test, struct iov_pair *p);
 
 #endif /* KOFI_KUNIT_RDM_IOV_H */

@@ -252,14 +252,7 @@ static void ep_09_shared_transmits_of_256_segments(struct kunit *test)
 	}
 	p->a = rdm;
 	p->to_b = rdm_addr(test, rdm, p->b);
-	for (int i = 0; i < IOV_LENS; i++) {
-		iov_cut(p->out, MOST, iov_lens[i]);
-		iov_cut(p->in, MOST, iov_lens[i]);
-		iov_fill(p, p->out, iov_lens[i], i);
-		KUNIT_ASSERT_EQ(test, 0, iov_recv(p->b->ep, p->in, 0, false));
-		KUNIT_ASSERT_EQ(test, 0, iov_send(p, 0, false));
-		iov_expect(test, p, iov_lens[i], i);
-	}
+	iov_exchange(test, p);
 }
 
 static struct kunit_case cases[] = {

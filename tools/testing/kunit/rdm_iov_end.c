@@ -40,19 +40,6 @@ static struct fid_mr *reg(struct kunit *test, struct iov_pair *p, u8 *memory, si
 	return mr;
 }
 
-/* Sends a message of each protocol, which shows that slots are free and hold what they should. */
-static void exchange(struct kunit *test, struct iov_pair *p)
-{
-	for (int i = 0; i < IOV_LENS; i++) {
-		iov_cut(p->out, MOST, iov_lens[i]);
-		iov_cut(p->in, MOST, iov_lens[i]);
-		iov_fill(p, p->out, iov_lens[i], i);
-		KUNIT_ASSERT_EQ(test, 0, iov_recv(p->b->ep, p->in, 0, false));
-		KUNIT_ASSERT_EQ(test, 0, iov_send(p, 0, false));
-		iov_expect(test, p, iov_lens[i], i);
-	}
-}
-
 /* An invalid address among 256 segments is refused, wherever it is. */
 static void ep_09_an_invalid_segment_among_many(struct kunit *test)
 {
@@ -78,7 +65,7 @@ static void ep_09_an_invalid_segment_among_many(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, iov_recv(p->a->ep, p->out, 0, true));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, iov_access(p, p->out, true, &remote, 1, NULL, 0));
 	}
-	exchange(test, p);
+	iov_exchange(test, p);
 }
 
 /* The memory of an injected operation belongs to the caller when the call returns. */
@@ -126,7 +113,7 @@ static void rdm_03_segments_of_vmalloc_memory(struct kunit *test)
 	struct iov_pair *p = open_paged(test);
 	struct fid_mr *mr = reg(test, p, far, LONGEST);
 
-	exchange(test, p);
+	iov_exchange(test, p);
 	for (int is_read = 0; is_read < 2; is_read++) {
 		struct iov_vector *vector = is_read ? p->in : p->out;
 
@@ -243,7 +230,7 @@ static void ep_09_reads_in_more_pieces_than_the_queue_takes(struct kunit *test)
 							  min_t(size_t, REGION, total - i * REGION),
 							  1));
 	}
-	exchange(test, p);
+	iov_exchange(test, p);
 }
 
 /* Posts sends of all protocols to a peer that takes none. */
@@ -283,7 +270,7 @@ static void rdm_11_queued_vectors_are_cancelled(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, -FI_ENOENT, fi_cancel(ep, vector));
 		iov_cut(vector, 1, 0);
 	}
-	exchange(test, p);
+	iov_exchange(test, p);
 }
 
 static void rdm_11_queued_vectors_fail_after_av_remove(struct kunit *test)
@@ -305,7 +292,7 @@ static void rdm_11_queued_vectors_fail_after_av_remove(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, FI_ECANCELED, error.err);
 		iov_cut(error.op_context, 1, 0);
 	}
-	exchange(test, p);
+	iov_exchange(test, p);
 }
 
 /* The contexts of a scalable endpoint have vectors and slots of their own. */
@@ -325,7 +312,7 @@ static void rdm_03_vectors_of_contexts(struct kunit *test)
 		p.a = &a;
 		p.b = &b;
 		p.to_b = fi_rx_addr(addr, i / 3, SEP_BITS);
-		exchange(test, &p);
+		iov_exchange(test, &p);
 		iov_cut(p.out, MOST + 1, 0);
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, iov_send(&p, 0, false));
 		KUNIT_EXPECT_EQ(test, -FI_EINVAL, iov_recv(b.ep, p.out, 0, false));

@@ -161,3 +161,15 @@ void iov_expect(struct kunit *test, struct iov_pair *p, size_t len, u32 seed)
 			      "%zu bytes from %zu segments to %zu", len, p->out->count,
 			      p->in->count);
 }
+
+void iov_exchange(struct kunit *test, struct iov_pair *p)
+{
+	for (int i = 0; i < IOV_LENS; i++) {
+		iov_cut(p->out, MOST, iov_lens[i]);
+		iov_cut(p->in, MOST, iov_lens[i]);
+		iov_fill(p, p->out, iov_lens[i], i);
+		KUNIT_ASSERT_EQ(test, 0, iov_recv(p->b->ep, p->in, 0, false));
+		KUNIT_ASSERT_EQ(test, 0, iov_send(p, 0, false));
+		iov_expect(test, p, iov_lens[i], i);
+	}
+}

@@ -50,7 +50,12 @@ impl Packet {
         // SAFETY: `Inflight` holds the buffer until the operation has completed, and does not access its memory
         // meanwhile.
         let (segment, descriptor) = unsafe { self.memory.segment(len) };
-        post(&plain(&segment, slice::from_ref(&descriptor), context))
+        let descriptors = slice::from_ref(&descriptor);
+        post(&provider::Message::with_segment(
+            &segment,
+            descriptors,
+            context,
+        ))
     }
 
     /// Sends the packet by `lower`.
@@ -105,7 +110,7 @@ impl Packet {
             };
             match tx_op {
                 TxOp::Rndv(rndv_tx) => rndv_tx.write(|segment, remote| {
-                    let message = plain(segment, &[], context);
+                    let message = provider::Message::with_segment(segment, &[], context);
                     let operation = Operation::Rma(Rma::Write, slice::from_ref(remote));
                     lower.transmit(operation, &message)
                 }),
@@ -158,23 +163,5 @@ pub(in super::super) fn remote(range: &wire::Range) -> fi_rma_iov {
         addr: range.addr,
         len: range.len as usize,
         key: range.key,
-    }
-}
-
-/// Returns the message of an operation with one segment.
-pub(in super::super) fn plain<'a>(
-    segment: &'a Segment,
-    descriptors: &'a [Descriptor],
-    context: Context,
-) -> provider::Message<'a> {
-    provider::Message {
-        memory: Memory::Segments(slice::from_ref(segment)),
-        descriptors,
-        context,
-        flags: FI_COMPLETION,
-        errors_only: false,
-        data: 0,
-        peer: FI_ADDR_UNSPEC,
-        tag: None,
     }
 }
