@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of how often a session boots a guest that does not boot, and of when it kills a guest."""
+"""Tests of how often a session boots a guest that does not boot, when it kills a guest, and which times it saves."""
 
 import unittest
 from types import SimpleNamespace
@@ -49,7 +49,7 @@ class Boots(unittest.TestCase):
 class Watch(unittest.TestCase):
     """Guests with one scenario, whose time limit is 100 seconds."""
 
-    def outcomes(self, *script):
+    def outcomes(self, *script, **fields):
         """Returns the outcomes after a console of lines, and of numbers of seconds that pass."""
         clock = [0.0]
 
@@ -63,11 +63,11 @@ class Watch(unittest.TestCase):
 
         lane = SimpleNamespace(name="plain", timeout_factor=1)
         results = Results()
-        session = Session(SimpleNamespace(lane=lane), [], results, echo=True)
+        session = Session(SimpleNamespace(lane=lane), [], results, echo=True, **fields)
         scenario = SimpleNamespace(name="a", limit=lambda _: 100)
         with (
             patch("kofi_lab.session.time.monotonic", lambda: clock[0]),
-            patch("kofi_lab.session.timings.save"),
+            patch("kofi_lab.session.timings.save") as self.save,
             patch("kofi_lab.session.print_line"),
         ):
             session._watch(SimpleNamespace(lines=lines), Console("plain", results, []), [scenario])
@@ -84,6 +84,16 @@ class Watch(unittest.TestCase):
     def test_a_guest_that_never_ends_is_killed(self):
         progress = ["line", 200] * 100
         self.assertEqual(self.outcomes(*progress, "lab: ok 1 a"), [("a", FAILED)])
+
+    def test_the_time_of_a_scenario_is_saved(self):
+        self.outcomes(7, "lab: ok 1 a")
+        self.save.assert_called_once_with("plain", "a", 7.0)
+        self.outcomes(7, "lab: not ok 1 a")
+        self.save.assert_not_called()
+
+    def test_the_time_of_a_part_of_the_suites_is_not_saved(self):
+        self.outcomes(7, "lab: ok 1 a", environment={"SUITES": "*av*"})
+        self.save.assert_not_called()
 
 
 if __name__ == "__main__":
