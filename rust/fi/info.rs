@@ -287,6 +287,13 @@ fn choose_caps(offered: u64, asked: u64) -> Option<u64> {
     Some(primary | modifiers | secondary)
 }
 
+/// Returns the capabilities of a transmit or receive context: the requested ones among the offered ones, or
+/// all if none is requested. Secondary capabilities stay.
+fn context_caps(offered: u64, asked: u64) -> u64 {
+    let asked_or_all = |bits: u64| or_default(offered & asked & bits, offered & bits);
+    asked_or_all(PRIMARY) | asked_or_all(DIRECTIONS) | offered & !(PRIMARY | DIRECTIONS)
+}
+
 /// Returns the requested size of at most `max`; 0 requests `default`.
 ///
 /// # Errors

@@ -5,6 +5,7 @@
 use super::{
     super::mr,
     caps_or_all,
+    context_caps,
     limit_caps, //
 };
 use crate::{
@@ -33,6 +34,8 @@ pub struct Choices {
     av_type: c_uint,
     control_progress: c_uint,
     data_progress: c_uint,
+    transmit_caps: u64,
+    receive_caps: u64,
     transmit_flags: u64,
     receive_flags: u64,
     tclass: u32,
@@ -52,6 +55,8 @@ impl Choices {
             av_type: domain.map_or(0, |domain| domain.av_type),
             control_progress: domain.map_or(0, |domain| domain.control_progress),
             data_progress: domain.map_or(0, |domain| domain.data_progress),
+            transmit_caps: info.tx().map_or(0, |tx| tx.caps),
+            receive_caps: info.rx().map_or(0, |rx| rx.caps),
             transmit_flags: info.tx().map_or(0, |tx| tx.op_flags),
             receive_flags: info.rx().map_or(0, |rx| rx.op_flags),
             tclass: info.tx().map_or(0, |tx| tx.tclass),
@@ -85,9 +90,11 @@ impl Choices {
         }
         self.sizes.apply(offer)?;
         let tx = offer.tx_mut()?;
+        tx.caps = context_caps(tx.caps, self.transmit_caps);
         tx.op_flags &= self.transmit_flags;
         tx.tclass = or_default(self.tclass, tx.tclass);
         let rx = offer.rx_mut()?;
+        rx.caps = context_caps(rx.caps, self.receive_caps);
         rx.op_flags = (rx.op_flags | rx.caps & FI_MULTI_RECV) & self.receive_flags;
         Ok(())
     }

@@ -129,6 +129,16 @@ mod suite {
     }
 
     #[test]
+    fn info_08_contexts_have_the_caps_that_their_hints_name() {
+        let offered = FI_MSG | FI_RMA | FI_SEND | FI_WRITE | FI_LOCAL_COMM;
+        assert_eq!(context_caps(offered, 0), offered);
+        let message = context_caps(offered, FI_MSG | FI_SEND);
+        assert_eq!(message, FI_MSG | FI_SEND | FI_LOCAL_COMM);
+        assert_eq!(context_caps(offered, FI_MSG), offered & !FI_RMA);
+        assert_eq!(context_caps(offered, FI_TAGGED), offered);
+    }
+
+    #[test]
     fn info_06_zero_hint_is_a_wildcard() {
         assert!(is_at_least(0, 0) && is_at_least(7, 0) && !is_at_least(7, 8));
         assert!(is_same(3, 0) && is_same(3, 3) && !is_same(3, 4));

@@ -458,6 +458,27 @@ static void info_08_primary_caps_only_when_hinted(struct kunit *test)
 	}
 }
 
+static void info_08_context_caps_are_those_of_the_hints(struct kunit *test)
+{
+	struct fi_info *hints = fx_hints(test);
+	struct fi_info *info;
+
+	hints->caps = FI_MSG | FI_RMA;
+	hints->tx_attr->caps = FI_MSG | FI_SEND;
+	hints->rx_attr->caps = FI_RMA | FI_REMOTE_WRITE;
+	info = get_infos(test, hints);
+	KUNIT_ASSERT_NOT_NULL(test, info);
+	for (; info; info = info->next) {
+		KUNIT_EXPECT_EQ(test, info->caps & hints->caps, hints->caps);
+		KUNIT_EXPECT_TRUE(test, info->caps & FI_WRITE);
+		KUNIT_EXPECT_EQ(test, info->tx_attr->caps & (FI_MSG | FI_RMA | FI_SEND | FI_WRITE),
+				FI_MSG | FI_SEND);
+		KUNIT_EXPECT_EQ(test, info->rx_attr->caps & (FI_MSG | FI_RMA | FI_REMOTE_WRITE),
+				FI_RMA | FI_REMOTE_WRITE);
+		KUNIT_EXPECT_FALSE(test, info->rx_attr->caps & (FI_RECV | FI_REMOTE_READ));
+	}
+}
+
 static void info_08_absent_modifiers_mean_all(struct kunit *test)
 {
 	struct fi_info *hints = fx_hints(test);
@@ -600,6 +621,7 @@ static struct kunit_case info_cases[] = {
 	KUNIT_CASE(info_07_threading_is_as_hinted),
 	KUNIT_CASE(info_07_the_av_type_is_as_hinted),
 	KUNIT_CASE(info_08_primary_caps_only_when_hinted),
+	KUNIT_CASE(info_08_context_caps_are_those_of_the_hints),
 	KUNIT_CASE(info_08_absent_modifiers_mean_all),
 	KUNIT_CASE(info_09_allocinfo_is_zeroed),
 	KUNIT_CASE(info_09_dupinfo_copies_one_node),
