@@ -1002,7 +1002,7 @@ struct fi_fid_var {
  * @flags: reserved, 0
  * @base_addr: returned base address
  * @raw_key: returned key
- * @key_size: room in @raw_key, then the bytes needed
+ * @key_size: space in @raw_key, then the bytes needed
  */
 struct fi_mr_raw_attr {
 	u64			flags;

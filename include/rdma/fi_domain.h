@@ -551,7 +551,7 @@ static inline int fi_poll_open(struct fid_domain *domain,
  * * -FI_ETIMEDOUT - the device did not answer
  * * -FI_EOPBADSTATE - in atomic context
  * * -FI_EAGAIN - FI_MR_ENDPOINT: all regions of the domain's endpoints are in use
- * * -FI_ENOMEM - no memory, no room in the IOMMU, or no more regions in the
+ * * -FI_ENOMEM - no memory, no space in the IOMMU, or no more regions in the
  *   device
  * * another errno - the registrar of an iWARP device could not be connected
  */
@@ -643,7 +643,7 @@ static inline u64 fi_mr_key(struct fid_mr *mr)
  * @mr: the region
  * @base_addr: returned base address
  * @raw_key: returned key
- * @key_size: room in @raw_key, then the bytes needed
+ * @key_size: space in @raw_key, then the bytes needed
  * @flags: reserved, 0
  *
  * Context: Any context.

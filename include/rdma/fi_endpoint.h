@@ -32,7 +32,7 @@
  * The calls return 0 if the operation has been posted. Otherwise they keep
  * nothing of it and return:
  *
- * * -FI_EAGAIN - the endpoint's queue, or the completion queue, has no room:
+ * * -FI_EAGAIN - the endpoint's queue, or the completion queue, has no space:
  *   read completions, then try again. Also FI_FENCE after an atomic operation
  *   of several steps, and a driver that is temporarily out of memory
  * * -FI_ENOTCONN - a transmit before FI_CONNECTED; any transfer after the peer
@@ -422,7 +422,7 @@ static inline int fi_scalable_ep_bind(struct fid_ep *sep, struct fid *bfid,
  * * -FI_ENOCQ - no completion queue for transmits, or none for receives
  * * -FI_EADDRINUSE - another endpoint listens at the address of a datagram
  *   endpoint
- * * -FI_ENOSPC - a completion queue has no room for one more endpoint, or for all
+ * * -FI_ENOSPC - a completion queue has no space for one more endpoint, or for all
  *   receives of a context
  * * -FI_EINVAL - the shared transmit context has a smaller iov_limit or
  *   rma_iov_limit than the endpoint
@@ -449,7 +449,7 @@ static inline int fi_enable(struct fid_ep *ep)
  *
  * * -FI_ENOENT - no operation with that context waits
  * * -FI_EAGAIN - the receive takes several messages, and the completion queue has
- *   no room; or the memory of the transmit is being registered: try again
+ *   no space; or the memory of the transmit is being registered: try again
  * * -FI_EOPBADSTATE - the endpoint is not enabled
  * * -FI_EOPNOTSUPP - no transmit waits, and receives are shared; a connected endpoint: posted
  *   operations belong to the device. Close the endpoint, or end the connection
@@ -505,7 +505,7 @@ static inline int fi_setopt(fid_t fid, int level, int optname,
  * * -FI_ENOPROTOOPT - an option other than FI_OPT_CM_DATA_SIZE,
  *   FI_OPT_MIN_MULTI_RECV of an active endpoint, or FI_OPT_KOFI_* of the kind of
  *   endpoint that has it
- * * -FI_ETOOSMALL - @optval has no room for a size_t
+ * * -FI_ETOOSMALL - @optval has no space for a size_t
  * * -FI_EINVAL - @optlen is %NULL
  */
 static inline int fi_getopt(fid_t fid, int level, int optname, void *optval,

@@ -76,7 +76,7 @@ enum {
 	FI_ETRUNC	= 265,	/* the message was longer than the receive */
 	FI_ENOKEY	= 266,	/* the key is in use, or invalid */
 	FI_ENOAV	= 267,	/* no address vector is bound */
-	FI_EOVERRUN	= 268,	/* the queue has no room */
+	FI_EOVERRUN	= 268,	/* the queue has no space */
 	FI_ENORX	= 269,	/* no receive: none posted by the peer, or no context bound */
 	FI_ERRNO_MAX
 };

@@ -294,9 +294,9 @@ struct fid_peer_cq;
  *
  * The owner locks, wakes readers, translates @src and handles a full queue.
  *
- * For an exported queue of kOFI: both are legal in any context. The queue has room
+ * For an exported queue of kOFI: both are legal in any context. The queue has space
  * for as many entries of peers as it was opened for, beside those of its own
- * endpoints. -FI_EAGAIN means that there is no room until the queue is read, or no
+ * endpoints. -FI_EAGAIN means that there is no space until the queue is read, or no
  * memory, and that nothing has been written: call again later. @src is reported
  * unchanged. @writeerr copies the err_data_size bytes at err_data before it
  * returns, and fi_cq_readerr() returns all of them. -FI_EINVAL for NULL, and for an
@@ -441,7 +441,7 @@ struct fi_peer_rx_entry {
  * entry to a queue bound with FI_SELECTIVE_COMPLETION. Pieces without bytes are
  * omitted; desc is %NULL if the receive was posted without descriptors. The peer
  * that completes the message writes the completion to its own queue, which is a
- * peer of the owner's queue, and then frees the entry, which makes room for another
+ * peer of the owner's queue, and then frees the entry, which makes space for another
  * receive. A receive that is posted between get and queue is started from a hard
  * interrupt, so the peer may hold a lock across both. Get returns -FI_ENOMEM, and
  * -FI_EINVAL for %NULL. Queue returns -FI_ENOMEM, and -FI_EINVAL for an entry that

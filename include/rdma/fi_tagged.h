@@ -81,7 +81,7 @@ static_assert(sizeof(struct fi_ops_tagged) == 80);
  * Context: Any context. Data call.
  * Return:
  * * 0 - posted, or matched at once
- * * -FI_EAGAIN - too many receives are posted, or the completion queue has no room
+ * * -FI_EAGAIN - too many receives are posted, or the completion queue has no space
  * * -FI_EINVAL - @src_addr is not in the address vector; too many parts; memory
  *   that cannot be mapped for a device
  * * -FI_EOPBADSTATE - the endpoint is not enabled
@@ -152,7 +152,7 @@ static inline ssize_t fi_trecvmsg(struct fid_ep *ep,
  * Return:
  * * 0 - the operation is in progress, or waits for a connection
  * * -FI_EAGAIN - too many operations are in progress, with that peer or in all, or
- *   the completion queue has no room
+ *   the completion queue has no space
  * * -FI_EINVAL - @dest_addr is not in the address vector; too many parts; memory
  *   that cannot be mapped for a device
  * * -FI_EMSGSIZE - more bytes than max_msg_size

@@ -147,7 +147,7 @@ pub(crate) fn with_bytes<R>(format: u32, addr: &SocketAddr, f: impl FnOnce(&[u8]
     }
     let mut buf = [0; TEXT_LEN];
     let mut text = Text::new(&mut buf);
-    // Cannot fail: the buffer has room for the longest text.
+    // Cannot fail: the buffer has space for the longest text.
     let _ = text.write_fmt(fmt!("{}\0", AddrText(addr)));
     f(text.as_bytes())
 }

@@ -109,7 +109,7 @@ struct Parts {
 ///
 /// -FI_ENOMEM.
 pub(super) fn create(fill: impl FnOnce(&mut NicDesc)) -> Result<*mut fid_nic> {
-    // In place: the stack has no room for it.
+    // In place: the stack has no space for it.
     let mut parts = KBox::<Parts>::init(init_zeroed(), GFP_KERNEL)?;
     fill(&mut parts.desc);
     let at = KBox::into_raw(parts);

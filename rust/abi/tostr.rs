@@ -52,7 +52,7 @@ impl Write for Text<'_> {
         let end = self.len + fits;
         self.buf[self.len..end].copy_from_slice(&text.as_bytes()[..fits]);
         self.buf[end] = 0;
-        // INVARIANT: `fits` leaves room for the NUL, which was written just now.
+        // INVARIANT: `fits` leaves space for the NUL, which was written just now.
         self.len = end;
         Ok(())
     }

@@ -383,7 +383,7 @@ impl AvObject {
             sin_addr: in_addr { s_addr: ip.to_be() },
             ..pin_init::zeroed()
         };
-        // SAFETY: `to` has room for a `sockaddr_in`; the caller's memory need not be aligned.
+        // SAFETY: `to` has space for a `sockaddr_in`; the caller's memory need not be aligned.
         unsafe { to.cast::<sockaddr_in>().write_unaligned(found) };
         true
     }

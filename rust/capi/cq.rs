@@ -117,7 +117,7 @@ const MAX_READ_COUNT: usize = 1 << 32;
 ///
 /// # Safety
 ///
-/// `buf` has room for `count` entries of type `E` for `'a`.
+/// `buf` has space for `count` entries of type `E` for `'a`.
 #[inline(always)]
 unsafe fn entry_slice<'a, E>(buf: *mut c_void, count: usize) -> Result<&'a mut [MaybeUninit<E>]> {
     if count == 0 {
@@ -126,7 +126,7 @@ unsafe fn entry_slice<'a, E>(buf: *mut c_void, count: usize) -> Result<&'a mut [
     // A consumer may pass any count, such as SIZE_MAX for "as many as there are".
     let count = count.min(MAX_READ_COUNT);
     ensure(!buf.is_null(), Errno::EINVAL)?;
-    // SAFETY: By the caller's contract, `buf` has room for `count` entries, which need not be initialised.
+    // SAFETY: By the caller's contract, `buf` has space for `count` entries, which need not be initialised.
     Ok(unsafe { slice::from_raw_parts_mut(buf.cast(), count) })
 }
 
@@ -384,19 +384,19 @@ impl<W: CqPath> FromFid for TypedCq<'_, W> {
 ///
 /// # Safety
 ///
-/// `src_addr` is NULL, or has room for as many addresses as `room` has for entries.
+/// `src_addr` is NULL, or has space for as many addresses as `space` has for entries.
 unsafe fn read_entries<Q: provider::CompletionQueue, E: FormatEntry>(
     queue: &Q,
-    room: &mut [MaybeUninit<E>],
+    space: &mut [MaybeUninit<E>],
     src_addr: *mut abi::fi_addr_t,
 ) -> Result<usize> {
     if src_addr.is_null() {
-        return queue.read(E::entries(room));
+        return queue.read(E::entries(space));
     }
-    // SAFETY: By the caller's contract, `src_addr` has room for that many addresses, which need not be
+    // SAFETY: By the caller's contract, `src_addr` has space for that many addresses, which need not be
     // initialised.
-    let sources = unsafe { slice::from_raw_parts_mut(src_addr.cast(), room.len()) };
-    queue.read_from(E::entries(room), sources)
+    let sources = unsafe { slice::from_raw_parts_mut(src_addr.cast(), space.len()) };
+    queue.read_from(E::entries(space), sources)
 }
 
 impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
@@ -412,24 +412,24 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
     fi_ops! {
         const OPS: fi_ops_cq {
             read: fn fi_cq_read(cq: TypedCq<'_, W>, buf, count) -> Result<usize> {
-                // SAFETY: `buf` has room for `count` entries of the queue's format.
-                let room = unsafe { entry_slice::<E>(buf, count)? };
-                Self::read_maybe_arm(cq.queue, || cq.queue.read(E::entries(room)))
+                // SAFETY: `buf` has space for `count` entries of the queue's format.
+                let space = unsafe { entry_slice::<E>(buf, count)? };
+                Self::read_maybe_arm(cq.queue, || cq.queue.read(E::entries(space)))
             }
 
             readfrom: fn fi_cq_readfrom(cq: TypedCq<'_, W>, buf, count, src_addr) -> Result<usize> {
-                // SAFETY: `buf` has room for `count` entries of the queue's format.
-                let room = unsafe { entry_slice::<E>(buf, count)? };
-                // SAFETY: `src_addr` is NULL or has room for `count` addresses.
-                let read = || unsafe { read_entries(cq.queue, room, src_addr) };
+                // SAFETY: `buf` has space for `count` entries of the queue's format.
+                let space = unsafe { entry_slice::<E>(buf, count)? };
+                // SAFETY: `src_addr` is NULL or has space for `count` addresses.
+                let read = || unsafe { read_entries(cq.queue, space, src_addr) };
                 Self::read_maybe_arm(cq.queue, read)
             }
 
             sread: fn fi_cq_sread(cq: TypedCq<'_, W>, buf, count, _cond, timeout) -> Result<usize> {
-                // SAFETY: `buf` has room for `count` entries of the queue's format.
-                let room = unsafe { entry_slice::<E>(buf, count)? };
+                // SAFETY: `buf` has space for `count` entries of the queue's format.
+                let space = unsafe { entry_slice::<E>(buf, count)? };
                 let mut budget = Budget::from_millis(timeout);
-                let read = || cq.queue.read(E::entries(room));
+                let read = || cq.queue.read(E::entries(space));
                 let waitable = cq.object.is_waitable;
                 sread(in_process()?, cq.queue, waitable, read, &mut budget)
             }
@@ -437,11 +437,11 @@ impl<W: CqPath, E: FormatEntry, const ARMS: bool> Table<W, E, ARMS> {
             sreadfrom: fn fi_cq_sreadfrom(
                 cq: TypedCq<'_, W>, buf, count, src_addr, _cond, timeout,
             ) -> Result<usize> {
-                // SAFETY: `buf` has room for `count` entries of the queue's format.
-                let room = unsafe { entry_slice::<E>(buf, count)? };
+                // SAFETY: `buf` has space for `count` entries of the queue's format.
+                let space = unsafe { entry_slice::<E>(buf, count)? };
                 let mut budget = Budget::from_millis(timeout);
-                // SAFETY: `src_addr` is NULL or has room for `count` addresses.
-                let read = || unsafe { read_entries(cq.queue, room, src_addr) };
+                // SAFETY: `src_addr` is NULL or has space for `count` addresses.
+                let read = || unsafe { read_entries(cq.queue, space, src_addr) };
                 let waitable = cq.object.is_waitable;
                 sread(in_process()?, cq.queue, waitable, read, &mut budget)
             }

@@ -248,7 +248,7 @@ unsafe fn read_event(
         Errno::EINVAL,
     )?;
     ensure(flags & !abi::FI_PEEK == 0, Errno::EBADFLAGS)?;
-    // SAFETY: By the caller's contract, `buf` has room for `len` bytes, and `number` is valid: neither is NULL.
+    // SAFETY: By the caller's contract, `buf` has space for `len` bytes, and `number` is valid: neither is NULL.
     let write = |event: &Event| unsafe { write_event(event, number, buf, len) };
     let (total, event) = queue.read(flags & abi::FI_PEEK != 0, write)?;
     if let Some(info) = event.and_then(|mut event| event.take_info()) {
@@ -284,7 +284,7 @@ unsafe fn write_error_entry(event: &Event, entry: &mut fi_eq_err_entry) {
         entry.err_data_size = 0;
     } else {
         let len = data.len().min(entry.err_data_size);
-        // SAFETY: By the caller's contract, `err_data` has room for `err_data_size` bytes.
+        // SAFETY: By the caller's contract, `err_data` has space for `err_data_size` bytes.
         unsafe { ptr::copy_nonoverlapping(data.as_ptr(), entry.err_data.cast(), len) };
         entry.err_data_size = len;
     }

@@ -103,12 +103,12 @@ impl Readers {
             (entry.err_data, entry.err_data_size) = self.store(data);
             return;
         }
-        let room = match entry.err_data.is_null() {
+        let space = match entry.err_data.is_null() {
             true => 0,
             false => entry.err_data_size,
         };
         entry.err_data_size = with_bytes(self.addr_format, &data, |bytes| {
-            let len = bytes.len().min(room);
+            let len = bytes.len().min(space);
             // SAFETY: By the caller's contract, `err_data` is valid for `err_data_size` bytes.
             unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), entry.err_data.cast(), len) };
             len

@@ -200,8 +200,8 @@ pub(crate) unsafe extern "C" fn fi_tostr_r(
     // SAFETY: By the contract of `fi_tostr_r()`; the buffer is initialised before it is made a slice.
     let known = unsafe {
         buf.write_bytes(0, len);
-        let room = slice::from_raw_parts_mut(buf.cast(), len);
-        tostr::write_value(data, datatype, &mut tostr::Text::new(room))
+        let space = slice::from_raw_parts_mut(buf.cast(), len);
+        tostr::write_value(data, datatype, &mut tostr::Text::new(space))
     };
     match known {
         true => buf,

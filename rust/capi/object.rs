@@ -184,12 +184,12 @@ pub(super) unsafe fn copy_out(from: &[u8], to: *mut c_void, len: *mut usize) -> 
     // SAFETY: By the caller's contract, `len` is NULL or valid.
     let len = unsafe { len.as_mut() }.ok_or(Errno::EINVAL)?;
     ensure(*len == 0 || !to.is_null(), Errno::EINVAL)?;
-    let room = from.len().min(*len);
+    let space = from.len().min(*len);
     let fits = *len >= from.len();
     *len = from.len();
-    if room > 0 {
-        // SAFETY: `to` has room for `room` bytes, and is the caller's memory: it does not overlap `from`.
-        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), room) };
+    if space > 0 {
+        // SAFETY: `to` has space for `space` bytes, and is the caller's memory: it does not overlap `from`.
+        unsafe { ptr::copy_nonoverlapping(from.as_ptr(), to.cast(), space) };
     }
     ensure(fits, Errno::ETOOSMALL)
 }
@@ -272,11 +272,11 @@ pub(super) unsafe fn copy_static(
         return text.as_char_ptr();
     }
     let bytes = text.to_bytes();
-    let room = bytes.len().min(len - 1);
-    // SAFETY: By the caller's contract, `buf` has `len` bytes: `room` and the terminator fit.
+    let space = bytes.len().min(len - 1);
+    // SAFETY: By the caller's contract, `buf` has `len` bytes: `space` and the terminator fit.
     unsafe {
-        ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), room);
-        buf.add(room).write(0);
+        ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), space);
+        buf.add(space).write(0);
     }
     buf
 }
@@ -293,10 +293,10 @@ pub(super) unsafe fn copy_static(
 /// `len` is NULL or valid; `buf` is NULL or valid for `*len` bytes.
 pub(super) unsafe fn copy_truncated(text: &[u8], buf: *mut c_char, len: *mut usize) -> Result {
     // SAFETY: By the caller's contract, `len` is NULL or valid.
-    let room = *unsafe { len.as_ref() }.ok_or(Errno::EINVAL)?;
+    let space = *unsafe { len.as_ref() }.ok_or(Errno::EINVAL)?;
     // SAFETY: By the caller's contract, `buf` is NULL or valid for `*len` bytes.
     let copied = unsafe { copy_out(text, buf.cast(), len) };
-    if let (Err(Errno::ETOOSMALL), Some(last)) = (copied, room.checked_sub(1)) {
+    if let (Err(Errno::ETOOSMALL), Some(last)) = (copied, space.checked_sub(1)) {
         // SAFETY: `last` is within the `*len` bytes of `buf`.
         unsafe { buf.add(last).write(0) };
     }

@@ -36,7 +36,7 @@ pub(super) unsafe fn getopt(
         return Err(Errno::ETOOSMALL);
     }
     *len = size_of::<usize>();
-    // SAFETY: `value` has room for a `usize`.
+    // SAFETY: `value` has space for a `usize`.
     unsafe { ptr::write_unaligned(value.cast::<usize>(), found) };
     Ok(())
 }

@@ -32,10 +32,10 @@ fi_ops! {
 fi_ops! {
     static OPS: fi_ops_poll {
         poll: fn fi_poll(pollset: &PollObject, context, count) -> Result<c_int> {
-            // SAFETY: `context` is NULL or has room for `count` contexts.
-            let room = unsafe { uninit_slice(context, count)? };
-            let max = room.len();
-            let mut slots = room.iter_mut();
+            // SAFETY: `context` is NULL or has space for `count` contexts.
+            let space = unsafe { uninit_slice(context, count)? };
+            let max = space.len();
+            let mut slots = space.iter_mut();
             let found = pollset.set.poll(max, |token| {
                 let fid: *const fid = ptr::with_exposed_provenance(token);
                 if let Some(slot) = slots.next() {

@@ -46,12 +46,12 @@ fi_ops! {
         }
 
         waitfrom: fn fi_waitfrom(waitset: &WaitObject, fids, count, timeout) -> Result<c_int> {
-            // SAFETY: `fids` is NULL or has room for `count` pointers.
-            let room = unsafe { uninit_slice(fids, count)? };
-            ensure(!room.is_empty(), Errno::EINVAL)?;
+            // SAFETY: `fids` is NULL or has space for `count` pointers.
+            let space = unsafe { uninit_slice(fids, count)? };
+            ensure(!space.is_empty(), Errno::EINVAL)?;
             let deadline = Deadline::from_millis(timeout);
-            let max = room.len();
-            let mut slots = room.iter_mut();
+            let max = space.len();
+            let mut slots = space.iter_mut();
             let found = waitset.set.wait(in_process()?, &deadline, max, |token| {
                 if let Some(slot) = slots.next() {
                     slot.write(ptr::with_exposed_provenance_mut(token));

@@ -37,8 +37,8 @@ const OFFER_V1_SIZE: usize = 744;
 /// `EINVAL` for a string without a NUL and for an invalid element size; `ENODATA`; `EFAULT`; errors
 /// of `fi_getinfo()`.
 pub(super) fn handle_info(client: &Client, query: &mut kofi_info) -> Result {
-    let (room, size) = (query.count as usize, query.offer_size as usize);
-    let mut writer = struct_writer(query.offers, room, size, OFFER_V1_SIZE)?;
+    let (space, size) = (query.count as usize, query.offer_size as usize);
+    let mut writer = struct_writer(query.offers, space, size, OFFER_V1_SIZE)?;
     let hints = query_hints(query)?;
     let found = crate::getinfo(
         in_process()?,
@@ -51,7 +51,7 @@ pub(super) fn handle_info(client: &Client, query: &mut kofi_info) -> Result {
         },
     );
     let found = found.map_err(to_process_errno)?;
-    for info in found.iter().take(room) {
+    for info in found.iter().take(space) {
         write_struct(&mut writer, &*flatten(info)?, size)?;
     }
     query.count = u32::try_from(found.len()).map_err(|_| EOVERFLOW)?;

@@ -27,11 +27,11 @@ const OBJECT_V1_SIZE: usize = 736;
 ///
 /// `EINVAL` for an invalid element size; `EFAULT`, `ENOMEM`.
 pub(super) fn handle_objects(client: &Client, query: &mut kofi_objects) -> Result {
-    let (room, size) = (query.count as usize, query.object_size as usize);
-    let mut writer = struct_writer(query.objects, room, size, OBJECT_V1_SIZE)?;
+    let (space, size) = (query.count as usize, query.object_size as usize);
+    let mut writer = struct_writer(query.objects, space, size, OBJECT_V1_SIZE)?;
     let mut count = 0;
     object_table::for_each(query.after, Some(client.net.address()), |object| {
-        if count < room {
+        if count < space {
             write_struct(&mut writer, object, size)?;
         }
         count += 1;
@@ -54,19 +54,19 @@ const ADDRESS_BATCH: usize = 32;
 /// `ENOENT` if there is no such object, `EINVAL` for another kind of object and for an invalid
 /// element size; `EFAULT`, `ENOMEM`.
 pub(super) fn handle_addresses(client: &Client, query: &mut kofi_addresses) -> Result {
-    let (room, size) = (query.count as usize, query.address_size as usize);
-    let mut writer = struct_writer(query.addresses, room, size, ADDRESS_V1_SIZE)?;
+    let (space, size) = (query.count as usize, query.address_size as usize);
+    let mut writer = struct_writer(query.addresses, space, size, ADDRESS_V1_SIZE)?;
     let net = client.net.address();
     let mut batch = KVec::with_capacity(ADDRESS_BATCH, GFP_KERNEL_ACCOUNT)?;
     let mut count = 0;
     loop {
-        let left = room - count;
+        let left = space - count;
         let goes_on = object_table::list_addresses(query.id, net, &mut query.at, left, &mut batch)?;
         for address in &batch {
             write_struct(&mut writer, address, size)?;
         }
         count += batch.len();
-        if count == room || !goes_on {
+        if count == space || !goes_on {
             break;
         }
     }

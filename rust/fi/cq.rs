@@ -230,8 +230,8 @@ impl CompletionQueue {
     /// # Errors
     ///
     /// As [`read_or_arm`].
-    pub(crate) fn read<E: FormatEntry>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
-        self.read_with(|queue| queue.read(E::entries(room)))
+    pub(crate) fn read<E: FormatEntry>(&self, space: &mut [MaybeUninit<E>]) -> Result<usize> {
+        self.read_with(|queue| queue.read(E::entries(space)))
     }
 
     /// Reads with the function `read`, and arms the queue's handler if it has one. Any context.

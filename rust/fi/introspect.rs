@@ -38,8 +38,8 @@ type NameBuf = [u8; 64];
 /// Copies as much of `text` as fits, and replaces control characters by question marks.
 fn copy_name(text: &[u8]) -> NameBuf {
     let mut name = [0; size_of::<NameBuf>()];
-    let room = name.iter_mut().take(size_of::<NameBuf>() - 1);
-    for (to, &from) in room.zip(text) {
+    let space = name.iter_mut().take(size_of::<NameBuf>() - 1);
+    for (to, &from) in space.zip(text) {
         *to = if from.is_ascii_control() { b'?' } else { from };
     }
     name

@@ -116,9 +116,9 @@ impl WaitSet {
 
     fn add(self: &Arc<Self>, target: Target, token: usize) -> Result<Member> {
         let set = ChildRef::new(self)?;
-        let room = DropSlot::new()?;
+        let space = DropSlot::new()?;
         let number = set.ready_set.add(target, token)?;
-        Ok(Member(room.store(MemberSlot { set, number })))
+        Ok(Member(space.store(MemberSlot { set, number })))
     }
 
     /// Waits until a member can be read or has changed, or `fi_cq_signal()` is called on it. Calls `visit`

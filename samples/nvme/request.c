@@ -21,11 +21,11 @@ void nvme_kofi_set_null_sgl(struct nvme_command *cmd)
 static bool is_in_capsule(struct nvme_kofi_queue *queue, struct request *rq, int count)
 {
 	struct nvme_kofi_ctrl *host = queue->host;
-	size_t room = host->ctrl.ioccsz * 16;
+	size_t space = host->ctrl.ioccsz * 16;
 
 	return queue->qid && host->in_capsule && rq_data_dir(rq) == WRITE &&
 	       count < host->info->tx_attr->iov_limit &&
-	       sizeof(struct nvme_command) + blk_rq_payload_bytes(rq) <= room;
+	       sizeof(struct nvme_command) + blk_rq_payload_bytes(rq) <= space;
 }
 
 /* Makes the data a region of the target, with no more rights than the command needs. */
@@ -107,7 +107,7 @@ static int send_command(struct nvme_kofi_queue *queue, struct nvme_kofi_request 
 /* Gives a request that could not be posted back to the block layer. */
 static blk_status_t refuse(struct nvme_kofi_queue *queue, struct request *rq, int err)
 {
-	/* A later completion makes room, or the data cannot be mapped. */
+	/* A later completion makes space, or the data cannot be mapped. */
 	if (err != -FI_EAGAIN && err != -FI_ENOMEM && err != -FI_EINVAL) {
 		/* The connection has ended. Commands of nvme-core fail, others wait. */
 		nvme_kofi_recover(queue->host);

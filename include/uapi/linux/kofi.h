@@ -303,8 +303,8 @@ enum kofi_object_state {
  * @KOFI_VALUE_RX_BYTES: bytes received
  * @KOFI_VALUE_TX_ERRORS: transmits failed
  * @KOFI_VALUE_RX_ERRORS: receives failed
- * @KOFI_VALUE_TX_AGAIN: transmits refused with -FI_EAGAIN, for lack of room
- * @KOFI_VALUE_RX_AGAIN: receives refused with -FI_EAGAIN, for lack of room
+ * @KOFI_VALUE_TX_AGAIN: transmits refused with -FI_EAGAIN, for lack of space
+ * @KOFI_VALUE_RX_AGAIN: receives refused with -FI_EAGAIN, for lack of space
  * @KOFI_VALUE_ENTRIES: completions read from a queue
  * @KOFI_VALUE_CALLBACKS: number of times that the handler of a queue was scheduled
  * @KOFI_VALUE_OVERRUNS: for an event queue, calls of fi_eq_write() that were refused

@@ -122,7 +122,7 @@ enum kofi_test_state {
  * @KOFI_TEST_REFUSAL_NONE: the server serves the client, or gave no reason, or does
  *	not exist
  * @KOFI_TEST_REFUSAL_FULL: the server has the maximum number of clients, or of bytes
- *	for them; there is room after a client has disconnected
+ *	for them; there is space after a client has disconnected
  * @KOFI_TEST_REFUSAL_UNKNOWN: the server has another version and does not know the
  *	request
  */

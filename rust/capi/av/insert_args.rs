@@ -92,7 +92,7 @@ impl InsertResults {
     ///
     /// # Safety
     ///
-    /// The arrays are NULL or have room for each address, as long as this is used.
+    /// The arrays are NULL or have space for each address, as long as this is used.
     pub(super) unsafe fn new(
         av: &AddressVector,
         addrs: *mut fi_addr_t,
@@ -160,12 +160,12 @@ impl InsertObserver for InsertResults {
     fn report(&mut self, number: usize, result: Result<fi_addr_t>) {
         if !self.addrs.is_null() {
             let addr = result.unwrap_or(abi::FI_ADDR_NOTAVAIL);
-            // SAFETY: By the contract of `new`, `addrs` has room for each address.
+            // SAFETY: By the contract of `new`, `addrs` has space for each address.
             unsafe { self.addrs.add(number).write(addr) };
         }
         if !self.errnos.is_null() {
             let errno = result.map_or_else(|errno| errno.code(), |_| 0);
-            // SAFETY: By the contract of `new`, `errnos` has room for each address.
+            // SAFETY: By the contract of `new`, `errnos` has space for each address.
             unsafe { self.errnos.add(number).write(errno) };
         }
     }

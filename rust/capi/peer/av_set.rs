@@ -27,10 +27,10 @@ use kernel::alloc::{
     KVVec, //
 };
 
-/// Number of members that the first call to another module's set has room for.
+/// Number of members that the first call to another module's set has space for.
 const INITIAL_CAPACITY: usize = 64;
 
-/// Maximum number of calls, each with room for the count that the previous one returned.
+/// Maximum number of calls, each with space for the count that the previous one returned.
 const MAX_ATTEMPTS: usize = 16;
 
 /// An exported address set, which begins with its `struct fid_peer_av_set`.
@@ -51,11 +51,11 @@ fi_ops! {
             // SAFETY: `count` is NULL or valid.
             let count = unsafe { count.as_mut() }.ok_or(Errno::EINVAL)?;
             av_set.set.with_members(in_process()?, |members| {
-                let room = mem::replace(count, members.len());
-                ensure(room >= members.len(), Errno::ETOOSMALL)?;
+                let space = mem::replace(count, members.len());
+                ensure(space >= members.len(), Errno::ETOOSMALL)?;
                 ensure(!addr.is_null() || members.is_empty(), Errno::EINVAL)?;
                 if !members.is_empty() {
-                    // SAFETY: `addr` has room for `room` addresses, which are not fewer than the members.
+                    // SAFETY: `addr` has space for `space` addresses, which are not fewer than the members.
                     unsafe { ptr::copy_nonoverlapping(members.as_ptr(), addr, members.len()) };
                 }
                 Ok(())
@@ -126,19 +126,19 @@ impl SetOwner for Calls {
     fn members(&self) -> Result<KVVec<fi_addr_t>> {
         let imported = &*self.imported;
         let _pass = imported.rundown.begin_call().ok_or(Errno::EOPBADSTATE)?;
-        let mut room = INITIAL_CAPACITY;
+        let mut space = INITIAL_CAPACITY;
         for _ in 0..MAX_ATTEMPTS {
-            let mut members = KVVec::from_elem(FI_ADDR_NOTAVAIL, room, GFP_KERNEL | __GFP_NOWARN)?;
-            let mut count = room;
-            // SAFETY: By the invariant; `members` has room for `count` addresses.
+            let mut members = KVVec::from_elem(FI_ADDR_NOTAVAIL, space, GFP_KERNEL | __GFP_NOWARN)?;
+            let mut count = space;
+            // SAFETY: By the invariant; `members` has space for `count` addresses.
             let ret = unsafe { (imported.members)(imported.set, members.as_mut_ptr(), &mut count) };
             match from_int(ret) {
-                Ok(_) if count <= room => {
+                Ok(_) if count <= space => {
                     members.truncate(count);
                     return Ok(members);
                 }
                 // The set may grow between calls.
-                Err(Errno::ETOOSMALL) if count > room => room = count,
+                Err(Errno::ETOOSMALL) if count > space => space = count,
                 Err(errno) if errno != Errno::ETOOSMALL => return Err(errno),
                 _ => return Err(Errno::EINVAL),
             }

@@ -94,8 +94,8 @@ pub fn store_element(bytes: &mut [u8], value: u64) {
 }
 
 fn fill<const N: usize>(bytes: &mut [u8], value: [u8; N]) {
-    if let Some(room) = bytes.first_chunk_mut() {
-        *room = value;
+    if let Some(space) = bytes.first_chunk_mut() {
+        *space = value;
     }
 }
 

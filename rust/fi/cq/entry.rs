@@ -109,8 +109,8 @@ pub enum Entries<'a> {
 
 /// An entry type of one [`Format`].
 pub(crate) trait FormatEntry: Sized + 'static {
-    /// Returns `room` as the destination of a read.
-    fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_>;
+    /// Returns `space` as the destination of a read.
+    fn entries(space: &mut [MaybeUninit<Self>]) -> Entries<'_>;
 }
 
 /// Implements [`FormatEntry`] for an entry type, and its conversion from a [`Completion`], field by field.
@@ -118,8 +118,8 @@ macro_rules! impl_format_entry {
     (|$done:ident| $($entry:path => $variant:ident { $($field:ident: $value:expr,)* })*) => {
         $(impl FormatEntry for $entry {
             #[inline(always)]
-            fn entries(room: &mut [MaybeUninit<Self>]) -> Entries<'_> {
-                Entries::$variant(room)
+            fn entries(space: &mut [MaybeUninit<Self>]) -> Entries<'_> {
+                Entries::$variant(space)
             }
         }
 

@@ -59,7 +59,7 @@ impl EntryFifo {
         self.slots.len()
     }
 
-    /// Moves all entries of `other` to the end. The caller checks that there is room.
+    /// Moves all entries of `other` to the end. The caller checks that there is space.
     pub(crate) fn append(&mut self, other: &mut Self) {
         while let Some(outcome) = other.pop() {
             self.push(outcome);
@@ -78,7 +78,7 @@ impl EntryFifo {
         self.len == 0
     }
 
-    /// Returns true if there is no room for another entry.
+    /// Returns true if there is no space for another entry.
     pub(crate) fn is_full(&self) -> bool {
         self.len == self.slots.len()
     }
@@ -93,7 +93,7 @@ impl EntryFifo {
         }
     }
 
-    /// Appends an entry. The caller checks that there is room.
+    /// Appends an entry. The caller checks that there is space.
     #[inline(always)]
     pub(crate) fn push(&mut self, entry: CqEntry) {
         let place = self.slot_index(self.len);

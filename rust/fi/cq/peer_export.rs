@@ -38,7 +38,7 @@ struct PeerEntries {
 
 /// A sink that takes the entry of each operation as it ends.
 pub trait PeerSink: Send + Sync {
-    /// Takes an entry, for which there is room. Any context; the caller may hold a poster's locks.
+    /// Takes an entry, for which there is space. Any context; the caller may hold a poster's locks.
     fn complete(&self, outcome: CqEntry);
 }
 
@@ -75,7 +75,7 @@ impl ExportedCq {
     ///
     /// # Errors
     ///
-    /// Returns the entry itself if there is no room, until a reader takes one.
+    /// Returns the entry itself if there is no space, until a reader takes one.
     fn write(&self, outcome: CqEntry) -> core::result::Result<(), CqEntry> {
         let mut guests = self.peer_entries.lock();
         if guests.entries.is_full() {
@@ -113,12 +113,12 @@ impl ExportedCq {
     /// As [`provider::CompletionQueue::read`].
     fn read_peers<E: FormatEntry + From<Completion>>(
         &self,
-        room: &mut [MaybeUninit<E>],
+        space: &mut [MaybeUninit<E>],
         mut sources: SourceReader<'_>,
     ) -> Result<usize> {
         let mut guests = self.peer_entries.lock();
         let mut count = 0;
-        for into in room.iter_mut() {
+        for into in space.iter_mut() {
             let Some(CqEntry::Done(done)) = guests.entries.first() else {
                 break;
             };
@@ -135,49 +135,49 @@ impl ExportedCq {
     /// Reads the provider's own entries.
     fn read_own<E: FormatEntry>(
         &self,
-        room: &mut [MaybeUninit<E>],
+        space: &mut [MaybeUninit<E>],
         sources: SourceReader<'_>,
     ) -> Result<usize> {
         match sources {
-            None => self.provider_cq.read(E::entries(room)),
-            Some(sources) => self.provider_cq.read_from(E::entries(room), sources),
+            None => self.provider_cq.read(E::entries(space)),
+            Some(sources) => self.provider_cq.read_from(E::entries(space), sources),
         }
     }
 
     fn read_both<E: FormatEntry + From<Completion>>(
         &self,
-        room: &mut [MaybeUninit<E>],
+        space: &mut [MaybeUninit<E>],
         mut sources: SourceReader<'_>,
     ) -> Result<usize> {
-        if room.is_empty() {
+        if space.is_empty() {
             return self.peek::<E>();
         }
         let mut guests = self.peer_entries.lock();
         if guests.entries.is_empty() {
             drop(guests);
-            return self.read_own(room, sources);
+            return self.read_own(space, sources);
         }
         let guests_lead = guests.peers_first;
         guests.peers_first = !guests_lead;
         drop(guests);
         // The source that comes first gets half of the array, the other one the rest, and the first one the
         // remainder.
-        let half = room.len().div_ceil(2);
+        let half = space.len().div_ceil(2);
         let mut count = 0;
         for (are_guests, end) in [
             (guests_lead, half),
-            (!guests_lead, room.len()),
-            (guests_lead, room.len()),
+            (!guests_lead, space.len()),
+            (guests_lead, space.len()),
         ] {
-            let Some(room @ [_, ..]) = room.get_mut(count..end) else {
+            let Some(space @ [_, ..]) = space.get_mut(count..end) else {
                 continue;
             };
             let sources = sources
                 .as_deref_mut()
                 .and_then(|all| all.get_mut(count..end));
             let taken = match are_guests {
-                true => self.read_peers(room, sources),
-                false => self.read_own(room, sources),
+                true => self.read_peers(space, sources),
+                false => self.read_own(space, sources),
             };
             match taken {
                 Ok(taken) => count += taken,
@@ -200,11 +200,11 @@ impl ExportedCq {
 
     fn read_any(&self, entries: Entries<'_>, sources: SourceReader<'_>) -> Result<usize> {
         match entries {
-            Entries::Context(room) => self.read_both(room, sources),
-            Entries::Msg(room) => self.read_both(room, sources),
-            Entries::Data(room) => self.read_both(room, sources),
-            Entries::Tagged(room) => self.read_both(room, sources),
-            Entries::Sourced(room) => self.read_both(room, sources),
+            Entries::Context(space) => self.read_both(space, sources),
+            Entries::Msg(space) => self.read_both(space, sources),
+            Entries::Data(space) => self.read_both(space, sources),
+            Entries::Tagged(space) => self.read_both(space, sources),
+            Entries::Sourced(space) => self.read_both(space, sources),
         }
     }
 
@@ -301,7 +301,7 @@ impl CqExport {
     ///
     /// # Errors
     ///
-    /// Returns the entry itself if there is no room, until a reader takes one.
+    /// Returns the entry itself if there is no space, until a reader takes one.
     pub(crate) fn write(&self, outcome: CqEntry) -> core::result::Result<(), CqEntry> {
         self.shared.write(outcome)
     }

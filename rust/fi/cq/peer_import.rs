@@ -5,7 +5,7 @@
 //!
 //! Two callers forward entries: the queue's handler, which runs when entries arrive in an empty queue, and
 //! the owner when it drives the peer's progress. The spinlock serializes them, so that the order is kept; it
-//! is held with interrupts off across the call of the owner. An entry that the owner has no room for is held
+//! is held with interrupts off across the call of the owner. An entry that the owner has no space for is held
 //! back, and all later entries stay in the queue; the handler retries every [`RETRY_INTERVAL`].
 
 use super::{
@@ -38,7 +38,7 @@ use crate::{
 /// Maximum number of entries that one call forwards before it yields.
 const FORWARD_BATCH: usize = 256;
 
-/// Retry interval after the owner had no room.
+/// Retry interval after the owner had no space.
 const RETRY_INTERVAL: Delta = Delta::from_millis(1);
 
 /// The owner's queue, to which completions are forwarded.
@@ -47,7 +47,7 @@ pub(crate) trait CqOwner: Send + Sync {
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN with the entry if the owner has no room: call again later. An entry that the owner refuses with
+    /// -FI_EAGAIN with the entry if the owner has no space: call again later. An entry that the owner refuses with
     /// another errno is lost.
     fn write(&self, outcome: CqEntry) -> core::result::Result<(), (Errno, CqEntry)>;
 
@@ -62,7 +62,7 @@ pub(crate) trait CqOwner: Send + Sync {
 enum Pending {
     /// The queue is empty.
     Empty,
-    /// The owner has no room.
+    /// The owner has no space.
     OwnerFull,
     /// The call's budget is spent.
     BudgetSpent,
@@ -74,7 +74,7 @@ enum Pending {
 struct ForwardState {
     /// The owner; `None` once the queue has been closed or the owner's module unloaded.
     owner: Option<KBox<dyn CqOwner>>,
-    /// The entry that the owner had no room for.
+    /// The entry that the owner had no space for.
     held_back: Option<CqEntry>,
 }
 
@@ -171,7 +171,7 @@ impl PeerForward {
         Pending::BudgetSpent
     }
 
-    /// Polls the device and forwards entries, as far as the owner has room. Any context in which the owner
+    /// Polls the device and forwards entries, as far as the owner has space. Any context in which the owner
     /// can be called.
     pub(crate) fn progress(&self) {
         self.queue.progress();

@@ -54,9 +54,9 @@ impl Event {
         Self::alloc_with_capacity(source, MAX_DATA)
     }
 
-    /// Allocates an event about `source`, with space for `room` bytes. May sleep.
-    pub(super) fn alloc_with_capacity(source: Source, room: usize) -> Result<OwnedEvent> {
-        let data = KVec::with_capacity(room, GFP_KERNEL)?;
+    /// Allocates an event about `source`, with space for `space` bytes. May sleep.
+    pub(super) fn alloc_with_capacity(source: Source, space: usize) -> Result<OwnedEvent> {
+        let data = KVec::with_capacity(space, GFP_KERNEL)?;
         ListBox::new(Self {
             kind: Kind::Written(0),
             source,
@@ -112,9 +112,9 @@ impl OwnedEvent {
         event.kind = kind;
         event.info = info;
         event.data.clear();
-        let room = event.data.capacity().min(data.len());
+        let space = event.data.capacity().min(data.len());
         // The data is within the capacity, so this neither allocates nor fails.
-        let _ = event.data.extend_from_slice(&data[..room], GFP_NOWAIT);
+        let _ = event.data.extend_from_slice(&data[..space], GFP_NOWAIT);
         self
     }
 

@@ -63,9 +63,9 @@ impl EventHandler {
         handler: KBox<dyn Handler>,
         functions: Functions,
     ) -> Result<Self> {
-        let room = DropSlot::new_for_calls()?;
+        let space = DropSlot::new_for_calls()?;
         let queue = fabric.event_queue(here, attr)?;
-        let handled = Self(room.store(HandlerStop(queue)));
+        let handled = Self(space.store(HandlerStop(queue)));
         handled.set_handler(handler, functions)?;
         Ok(handled)
     }

@@ -20,7 +20,7 @@ use crate::{
 /// Queue depth of an endpoint whose hints name none.
 const DEFAULT_DEPTH: usize = 256;
 
-/// Default inject size in bytes. Every send queue entry has room for the inject size.
+/// Default inject size in bytes. Every send queue entry has space for the inject size.
 const DEFAULT_INJECT: usize = 64;
 
 /// The consumer's choices among the offered attributes: taken from the hints of `fi_getinfo()`, or from a

@@ -128,7 +128,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Opens a domain, and an endpoint in it with room for `depth` operations in each direction. May sleep.
+    /// Opens a domain, and an endpoint in it with space for `depth` operations in each direction. May sleep.
     ///
     /// # Errors
     ///

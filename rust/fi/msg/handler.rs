@@ -126,11 +126,11 @@ impl Completions {
     }
 
     fn install_handler(self: &Arc<Self>, handler: Handler) -> Result<HandlerGuard> {
-        let room = DropSlot::new_for_calls()?;
+        let space = DropSlot::new_for_calls()?;
         self.queue.set_handler(handler)?;
         // Completions that arrived earlier raise no notification.
         self.queue.schedule_handler();
-        Ok(HandlerGuard(room.store(HandlerStop(self.clone()))))
+        Ok(HandlerGuard(space.store(HandlerStop(self.clone()))))
     }
 }
 

@@ -298,7 +298,7 @@ pub trait Endpoint: Any + Send + Sync {
     /// # Errors
     ///
     /// -FI_EOPNOTSUPP if the device holds the operation, -FI_ENOENT if there is none, -FI_EAGAIN if the
-    /// completion queue has no room for the entry and none was reserved when the operation was posted.
+    /// completion queue has no space for the entry and none was reserved when the operation was posted.
     fn cancel(&self, _context: Context) -> Result {
         Err(Errno::EOPNOTSUPP)
     }

@@ -225,10 +225,10 @@ impl Queue {
         Ok(())
     }
 
-    fn read_entries<E: From<Completion>>(&self, room: &mut [MaybeUninit<E>]) -> Result<usize> {
+    fn read_entries<E: From<Completion>>(&self, space: &mut [MaybeUninit<E>]) -> Result<usize> {
         let mut outcomes = self.entries.lock();
         let mut count = 0;
-        for into in room {
+        for into in space {
             let Some(CqEntry::Done(done)) = outcomes.first() else {
                 break;
             };
@@ -251,11 +251,11 @@ impl provider::CompletionQueue for Queue {
 
     fn read(&self, entries: Entries<'_>) -> Result<usize> {
         match entries {
-            Entries::Context(room) => self.read_entries(room),
-            Entries::Msg(room) => self.read_entries(room),
-            Entries::Data(room) => self.read_entries(room),
-            Entries::Tagged(room) => self.read_entries(room),
-            Entries::Sourced(room) => self.read_entries(room),
+            Entries::Context(space) => self.read_entries(space),
+            Entries::Msg(space) => self.read_entries(space),
+            Entries::Data(space) => self.read_entries(space),
+            Entries::Tagged(space) => self.read_entries(space),
+            Entries::Sourced(space) => self.read_entries(space),
         }
     }
 

@@ -32,7 +32,7 @@ impl CmDataLimits {
         reject: MAX_PRIVATE_DATA,
     };
 
-    /// Sizes of the messages of InfiniBand's connection manager. A request has room for 92 bytes, the first 36 of
+    /// Sizes of the messages of InfiniBand's connection manager. A request has space for 92 bytes, the first 36 of
     /// which are rdma_cm's `struct cma_hdr`.
     const INFINIBAND: Self = Self {
         connect: 56,

@@ -36,7 +36,7 @@ pub(crate) use slot::{
     Slot, //
 };
 
-/// Number of segments of a message that an entry has room for. More need a [`Slot`].
+/// Number of segments of a message that an entry has space for. More need a [`Slot`].
 pub(crate) const MAX_IOV: usize = 4;
 
 /// Source memory of an operation that sends.
@@ -150,7 +150,7 @@ impl<'a> PostedSrc<'a> {
         Ok(Self(PostedVec::new(memory, check, limit)?))
     }
 
-    /// Returns the memory for the entry of the operation. More segments than an entry has room for are stored in its
+    /// Returns the memory for the entry of the operation. More segments than an entry has space for are stored in its
     /// slot; no memory is left if it is too small.
     #[inline(always)]
     pub(crate) fn into_entry<'s>(self, slot: impl FnOnce() -> Slot<'s>) -> SrcBuf {
@@ -228,7 +228,7 @@ pub(crate) type DstBuf = DstIov<IoVec>;
 pub(crate) type PostedDst<'a> = DstIov<PostedVec<'a>>;
 
 impl<V: Vector> DstIov<V> {
-    /// Returns whether there are more segments than an entry has room for.
+    /// Returns whether there are more segments than an entry has space for.
     #[inline(always)]
     pub(crate) fn is_long(&self) -> bool {
         self.0.is_long()
@@ -261,7 +261,7 @@ impl<'a> PostedDst<'a> {
         self.0.descriptors(given)
     }
 
-    /// Returns the memory for the entry of the operation. More segments than an entry has room for are stored in its
+    /// Returns the memory for the entry of the operation. More segments than an entry has space for are stored in its
     /// slot; no memory is left if it is too small.
     #[inline(always)]
     pub(crate) fn into_entry<'s>(self, slot: impl FnOnce() -> Slot<'s>) -> DstBuf {

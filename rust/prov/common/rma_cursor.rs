@@ -166,10 +166,10 @@ mod tests {
         let mut cursor = RmaCursor::new(memory, &remote, (RMA_RANGE_LIMIT, 15))?;
         let mut found = KVec::new();
         while found.is_empty() || !cursor.is_done() {
-            let mut room = limit;
+            let mut space = limit;
             let part = cursor.take_part(|_, entry, _| {
-                let taken = if room > 0 { entry.len() } else { 0 };
-                room = room.saturating_sub(1);
+                let taken = if space > 0 { entry.len() } else { 0 };
+                space = space.saturating_sub(1);
                 Ok(taken)
             })?;
             found.push((part.addr, part.len), GFP_KERNEL)?;

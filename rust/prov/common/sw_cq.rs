@@ -278,7 +278,7 @@ impl SwCq {
 
     /// Adds the entry of a success for which readers need not wake: they sleep until a message with
     /// FI_REMOTE_SIGNAL, and find this entry then. If a refused poster waits, they are woken nevertheless,
-    /// because room for it is free, or is when the entry has been read. Any context.
+    /// because space for it is free, or is when the entry has been read. Any context.
     pub(crate) fn push_success_quiet(&self, done: Completion) {
         if self.sink.is_some() {
             return self.push(CqEntry::Done(done));
@@ -391,11 +391,11 @@ impl SwCq {
         see: impl FnMut(usize, &Completion),
     ) -> Result<usize> {
         match entries {
-            Entries::Context(room) => self.read_into(room, see),
-            Entries::Msg(room) => self.read_into(room, see),
-            Entries::Data(room) => self.read_into(room, see),
-            Entries::Tagged(room) => self.read_into(room, see),
-            Entries::Sourced(room) => self.read_into(room, see),
+            Entries::Context(space) => self.read_into(space, see),
+            Entries::Msg(space) => self.read_into(space, see),
+            Entries::Data(space) => self.read_into(space, see),
+            Entries::Tagged(space) => self.read_into(space, see),
+            Entries::Sourced(space) => self.read_into(space, see),
         }
     }
 }

@@ -184,7 +184,7 @@ impl Inner {
 }
 
 impl Channel {
-    /// Makes a channel with room for `receives` receives of its own. May sleep.
+    /// Makes a channel with space for `receives` receives of its own. May sleep.
     ///
     /// # Errors
     ///

@@ -62,7 +62,7 @@ const MSG_ORDER: u64 = abi::FI_ORDER_SAS
     | abi::FI_ORDER_RAW
     | abi::FI_ORDER_RAR;
 
-/// Most bytes that can be injected: each transmit slot has room for them.
+/// Most bytes that can be injected: each transmit slot has space for them.
 pub(super) const INJECT_SIZE: usize = op::InlineData::SIZE;
 
 /// Most transmits, and most receives, of an endpoint.

@@ -50,7 +50,7 @@ impl<T: Indexed> Inflight<T> {
         })
     }
 
-    /// Returns the size that memory has to be allocated for, unless the table has room for numbers below `most`.
+    /// Returns the size that memory has to be allocated for, unless the table has space for numbers below `most`.
     pub(super) fn growth_below(&self, most: usize) -> Option<GrowthSize> {
         (self.slots.len() < most).then(|| self.slots.growth_size())
     }

@@ -353,10 +353,10 @@ pub(super) struct Progress {
 /// A read stops before a failure: a short batch does not mean that the queue is empty.
 fn read_batch(
     queue: &dyn provider::CompletionQueue,
-    room: &mut [MaybeUninit<SourcedEntry>],
+    space: &mut [MaybeUninit<SourcedEntry>],
 ) -> Result<(usize, bool)> {
-    let most = room.len();
-    let count = queue.read(FormatEntry::entries(room))?;
+    let most = space.len();
+    let count = queue.read(FormatEntry::entries(space))?;
     Ok((count, count < most && !queue.has_backlog()))
 }
 
@@ -385,11 +385,11 @@ impl Held<'_> {
     ) -> Progress {
         let slots = batch.as_mut_slots();
         let most = most.min(slots.len());
-        let room = &mut slots[..most];
+        let space = &mut slots[..most];
         let found = match arms {
             // The queue is armed only after a read that finds it empty.
-            true => queue.read(room).map(|count| (count, false)),
-            false => read_batch(queue.read_queue(), room),
+            true => queue.read(space).map(|count| (count, false)),
+            false => read_batch(queue.read_queue(), space),
         };
         let (made_progress, drained) = match found {
             Ok((count, drained)) => {

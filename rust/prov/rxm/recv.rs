@@ -126,7 +126,7 @@ impl EpState {
     pub(super) fn cancel(&mut self, sinks: &CompSinks, at: u8, context: Context) -> Result {
         let mut refused = Errno::ENOENT;
         let reserve = |receive: &Receive| {
-            let is_reserved = receive.has_room() || sinks.reserve_rx(at);
+            let is_reserved = receive.has_cq_entry() || sinks.reserve_rx(at);
             if !is_reserved {
                 refused = Errno::EAGAIN;
             }

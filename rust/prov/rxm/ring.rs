@@ -60,8 +60,8 @@ use kernel::list::{
     TryNewListArc, //
 };
 
-/// Number of operations with buffers of the pool that a connection has room for. Operations beyond it use room of other
-/// transmits, or are deferred.
+/// Number of operations with buffers of the pool that a connection has space for. Operations beyond it use space of
+/// other transmits, or are deferred.
 const CONN_OPS: usize = 64;
 
 /// Number of transmits that a connection can have in flight.
@@ -373,14 +373,14 @@ impl EpCore {
         Ok(ring)
     }
 
-    /// Returns a ring with room for a connection; opens one if all are full. May sleep.
+    /// Returns a ring with space for a connection; opens one if all are full. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM, and errors of the lower provider.
-    pub(super) fn ring_with_room(&self, cm: &mut ConnMgr) -> Result<Arc<Ring>> {
-        let has_room = |cm_ring: &&CmRing| cm_ring.conns < cm_ring.ring.size.conns;
-        if let Some(cm_ring) = cm.rings.iter().flatten().find(has_room) {
+    pub(super) fn ring_with_space(&self, cm: &mut ConnMgr) -> Result<Arc<Ring>> {
+        let has_space = |cm_ring: &&CmRing| cm_ring.conns < cm_ring.ring.size.conns;
+        if let Some(cm_ring) = cm.rings.iter().flatten().find(has_space) {
             return Ok(cm_ring.ring.clone());
         }
         let core = cm.core.clone().ok_or(Errno::ECANCELED)?;

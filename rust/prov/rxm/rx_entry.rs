@@ -259,7 +259,7 @@ impl Receive {
     }
 
     /// Returns whether a completion queue entry is reserved. A multi-receive buffer reserves one for each message.
-    pub(super) fn has_room(&self) -> bool {
+    pub(super) fn has_cq_entry(&self) -> bool {
         match self.kind {
             RxKind::Single | RxKind::Placed { .. } | RxKind::Shared => true,
             RxKind::Multi { is_cancelled } => is_cancelled,

@@ -131,7 +131,7 @@ impl RxPool {
         }
     }
 
-    /// Returns the size that memory has to be allocated for, unless there is room for the ring with that index.
+    /// Returns the size that memory has to be allocated for, unless there is space for the ring with that index.
     pub(super) fn growth_for_ring(&self, index: usize) -> Option<GrowthSize> {
         (self.rings.len() <= index).then(|| self.rings.growth_size())
     }

@@ -9,7 +9,7 @@
 //! once.
 //!
 //! An operation has a slot of the queue's [`CasAtomicTable`] instead of one of its ring, and its
-//! own room in the device's queues: it makes progress whether or not the consumer reads its other
+//! own space in the device's queues: it makes progress whether or not the consumer reads its other
 //! completions. The thread that polls the completion of a work request decides on the next one
 //! under the completion queue's lock, and posts it after it has unlocked. For a consumer that does
 //! not read its completions, a work item polls.

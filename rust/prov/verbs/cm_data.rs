@@ -55,10 +55,10 @@ impl CmFormat {
         if self == Self::Raw {
             return Ok(data);
         }
-        let (len, room) = frame.split_first_mut().ok_or(Errno::EINVAL)?;
+        let (len, space) = frame.split_first_mut().ok_or(Errno::EINVAL)?;
         *len = u8::try_from(data.len()).map_err(|_| Errno::EINVAL)?;
-        let room = room.get_mut(..data.len()).ok_or(Errno::EINVAL)?;
-        room.copy_from_slice(data);
+        let space = space.get_mut(..data.len()).ok_or(Errno::EINVAL)?;
+        space.copy_from_slice(data);
         Ok(&frame[..=data.len()])
     }
 

@@ -70,8 +70,8 @@ pub(super) fn for_each_piece(
     }
 }
 
-/// Returns the number of bytes in the first `room` pieces of a part of a message's memory that is not empty, and
-/// reduces `room` by the number of these pieces.
+/// Returns the number of bytes in the first `space` pieces of a part of a message's memory that is not empty, and
+/// reduces `space` by the number of these pieces.
 ///
 /// # Errors
 ///
@@ -80,9 +80,9 @@ pub(super) fn measure_pieces(
     pd: &Pd,
     part: &VectorEntry,
     descriptor: Descriptor,
-    room: &mut usize,
+    space: &mut usize,
 ) -> Result<usize> {
-    take_pieces(pd, part, descriptor, room, |_| Ok(()))
+    take_pieces(pd, part, descriptor, space, |_| Ok(()))
 }
 
 /// Passes those pieces to `push`, whose errors it returns.
@@ -90,13 +90,13 @@ pub(super) fn take_pieces(
     pd: &Pd,
     part: &VectorEntry,
     descriptor: Descriptor,
-    room: &mut usize,
+    space: &mut usize,
     mut push: impl FnMut(Piece) -> Result,
 ) -> Result<usize> {
     let (mut bytes, mut is_full) = (0, false);
     let taken = for_each_piece(pd, part, descriptor, |piece| {
-        is_full = *room == 0;
-        *room = room.checked_sub(1).ok_or(Errno::EINVAL)?;
+        is_full = *space == 0;
+        *space = space.checked_sub(1).ok_or(Errno::EINVAL)?;
         let len = piece.len();
         push(piece)?;
         bytes += len;
@@ -140,9 +140,9 @@ pub(super) fn exceeds_sges(
     if bound <= limit {
         return Ok(false);
     }
-    let (mut room, mut left) = (limit, len);
+    let (mut space, mut left) = (limit, len);
     for_each(&mut |part, descriptor| {
-        left -= measure_pieces(pd, part, descriptor, &mut room)?;
+        left -= measure_pieces(pd, part, descriptor, &mut space)?;
         Ok(())
     })?;
     Ok(left > 0)

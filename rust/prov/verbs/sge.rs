@@ -244,8 +244,8 @@ impl<'a> SgeList<'a> {
         part: &VectorEntry,
         descriptor: Descriptor,
     ) -> Result<usize> {
-        let mut room = self.limit - self.len;
-        take_pieces(self.pd, part, descriptor, &mut room, |piece| {
+        let mut space = self.limit - self.len;
+        take_pieces(self.pd, part, descriptor, &mut space, |piece| {
             self.push_piece(piece)
         })
     }
@@ -362,15 +362,15 @@ impl<'a> InjectBuf<'a> {
             if part.is_empty() {
                 return Ok(());
             }
-            let room = self
+            let space = self
                 .0
                 .get_mut(len..)
                 .and_then(|rest| rest.get_mut(..part.len()));
-            let room = room.ok_or(Errno::EMSGSIZE)?;
+            let space = space.ok_or(Errno::EMSGSIZE)?;
             let from = kernel_addr(&part)? as *const u8;
             // SAFETY: The memory is readable by the invariants of `Memory`'s parts, and does not
-            // overlap the buffer, which has room for it.
-            unsafe { ptr::copy_nonoverlapping(from, room.as_mut_ptr().cast(), room.len()) };
+            // overlap the buffer, which has space for it.
+            unsafe { ptr::copy_nonoverlapping(from, space.as_mut_ptr().cast(), space.len()) };
             len += part.len();
             Ok(())
         })?;

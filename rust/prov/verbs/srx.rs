@@ -126,8 +126,8 @@ pub(crate) struct Srx {
 /// Returns the maximum number of receives of one context. The completion queue of each endpoint must
 /// have an entry for every receive, and `besides` entries for other purposes.
 pub(super) fn max_receives(attributes: &DeviceAttr, besides: usize) -> usize {
-    let room = (attributes.max_cqe as usize).saturating_sub(besides);
-    (attributes.max_srq_wr as usize).min(room)
+    let space = (attributes.max_cqe as usize).saturating_sub(besides);
+    (attributes.max_srq_wr as usize).min(space)
 }
 
 /// Returns the maximum number of scatter/gather elements of a shared receive.

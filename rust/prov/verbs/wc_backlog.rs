@@ -171,7 +171,7 @@ pub(super) struct WcBacklog {
 }
 
 impl WcBacklog {
-    /// Allocates room for `size` completions. May sleep.
+    /// Allocates space for `size` completions. May sleep.
     pub(super) fn new(size: usize) -> Result<Self> {
         Ok(Self {
             ring: KVVec::from_elem(None, size, GFP_KERNEL)?,

@@ -88,7 +88,7 @@ pub fn get_address(field: &[c_char]) -> Option<String> {
 ///
 /// # Errors
 ///
-/// [`Error::InvalidString`] if `value` is too long to leave room for the NUL byte, or contains one.
+/// [`Error::InvalidString`] if `value` is too long to leave space for the NUL byte, or contains one.
 pub fn set_string(field: &mut [c_char], value: &str, option: &'static str) -> Result<(), Error> {
     let max_len = field.len().saturating_sub(1);
     if value.len() > max_len || value.contains('\0') {

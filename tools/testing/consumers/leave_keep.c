@@ -14,14 +14,14 @@
 #include <rdma/fi_eq.h>
 #include "leave_keep.h"
 
-#define ROOM	24
+#define MAX_KEPT	24
 
-static struct fid *kept[ROOM];
+static struct fid *kept[MAX_KEPT];
 static int count;
 
 void leave_keep(struct fid *fid)
 {
-	if (!WARN_ON(count == ROOM))
+	if (!WARN_ON(count == MAX_KEPT))
 		kept[count++] = fid;
 }
 EXPORT_SYMBOL_GPL(leave_keep);

@@ -37,7 +37,7 @@ extern struct fi_eq_attr eq_attr;
 
 /* Memory, and its remote address and key */
 extern void *buf, *in, *out, *data, *desc, *context;
-extern size_t len, size, room, slots, window;
+extern size_t len, size, space, slots, window;
 extern struct bio_vec *bvec;
 extern u64 one, *ticket;
 extern struct offer {

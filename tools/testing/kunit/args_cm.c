@@ -23,8 +23,8 @@ static void args_names(struct kunit *test)
 		REFUSE(fi_getname(ends[i], &name, NULL));
 		len = SIZE_MAX;
 		REFUSE(fi_getname(ends[i], NULL, &len));
-		for (size_t room = 0; room < 8; room++) {
-			len = room;
+		for (size_t space = 0; space < 8; space++) {
+			len = space;
 			ANSWER(-FI_ETOOSMALL, fi_getname(ends[i], &name, &len));
 			KUNIT_EXPECT_GT(test, len, 8);
 		}

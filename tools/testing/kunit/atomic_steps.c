@@ -148,7 +148,7 @@ static void atom_06_invalid_result_buffers_are_refused(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, memchr_inv(far, 0, LEN));
 }
 
-/* Posts until -FI_EAGAIN; reading a completion makes room again. */
+/* Posts until -FI_EAGAIN; reading a completion makes space again. */
 static void ep_04_multi_request_atomics_are_limited(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);

@@ -407,12 +407,12 @@ static void av_16_lookup_truncates_and_returns_the_length(struct kunit *test)
 	size_t len;
 
 	KUNIT_ASSERT_EQ(test, 1, insert(av, want, NULL));
-	for (size_t room = 0; room <= sizeof(addr); room++) {
-		size_t fits = min(room, sizeof(want));
+	for (size_t space = 0; space <= sizeof(addr); space++) {
+		size_t fits = min(space, sizeof(want));
 
 		memset(addr, 0xa5, sizeof(addr));
-		len = room;
-		KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, 0, room ? addr : NULL,
+		len = space;
+		KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, 0, space ? addr : NULL,
 						      &len));
 		KUNIT_EXPECT_EQ(test, sizeof(want), len);
 		KUNIT_EXPECT_MEMEQ(test, addr, (u8 *)&want, fits);
@@ -436,15 +436,15 @@ static void av_16_a_truncated_string_is_terminated(struct kunit *test)
 	size_t len;
 
 	KUNIT_ASSERT_EQ(test, 1, fi_av_insert(av, &addr, 1, NULL, 0, NULL));
-	for (size_t room = 0; room <= sizeof(buf); room++) {
-		size_t fits = min(room, sizeof(want));
+	for (size_t space = 0; space <= sizeof(buf); space++) {
+		size_t fits = min(space, sizeof(want));
 
 		memset(buf, 'x', sizeof(buf));
-		len = room;
+		len = space;
 		KUNIT_EXPECT_EQ(test, 0, fi_av_lookup(av, 0, buf, &len));
 		KUNIT_EXPECT_EQ(test, sizeof(want), len);
 		if (fits) {
-			KUNIT_EXPECT_EQ(test, fits - 1, strnlen(buf, room));
+			KUNIT_EXPECT_EQ(test, fits - 1, strnlen(buf, space));
 			KUNIT_EXPECT_MEMEQ(test, buf, want, fits - 1);
 		}
 		KUNIT_EXPECT_TRUE(test, fits == sizeof(buf) || buf[fits] == 'x');
@@ -460,15 +460,15 @@ static void av_17_straddr_truncates_and_returns_the_length(struct kunit *test)
 	char buf[64];
 	size_t len;
 
-	for (size_t room = 1; room <= sizeof(buf); room++) {
-		size_t fits = min(room, sizeof(want)) - 1;
+	for (size_t space = 1; space <= sizeof(buf); space++) {
+		size_t fits = min(space, sizeof(want)) - 1;
 
 		memset(buf, 'x', sizeof(buf));
-		len = room;
+		len = space;
 		KUNIT_EXPECT_PTR_EQ(test, (const char *)buf,
 				    fi_av_straddr(av, &addr, buf, &len));
 		KUNIT_EXPECT_EQ(test, sizeof(want), len);
-		KUNIT_EXPECT_EQ(test, fits, strnlen(buf, room));
+		KUNIT_EXPECT_EQ(test, fits, strnlen(buf, space));
 		KUNIT_EXPECT_MEMEQ(test, buf, want, fits);
 	}
 	len = 0;

@@ -56,7 +56,7 @@ static void count_completion(struct busy_op *op)
 	WRITE_ONCE(busy->completed, busy->completed + 1);
 }
 
-/* Posts one operation of each kind, as far as there is room. */
+/* Posts one operation of each kind, as far as there is space. */
 static void post(struct busy_group *group, struct busy *busy)
 {
 	u64 there = busy->far + WRITE_TARGET * LEN, word = busy->far + ATOMIC_TARGET * LEN;

@@ -521,19 +521,19 @@ static void cm_08_short_buffers_are_etoosmall(struct kunit *test)
 	size_t whole = sizeof(name), len;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pair->ep[1]->fid, &name, &whole));
-	for (size_t room = 0; room < whole; room += 3) {
+	for (size_t space = 0; space < whole; space += 3) {
 		memset(&cut, 0xa5, sizeof(cut));
-		len = room;
+		len = space;
 		KUNIT_EXPECT_EQ(test, -FI_ETOOSMALL,
 				fi_getname(&pair->ep[1]->fid, &cut, &len));
 		KUNIT_EXPECT_EQ(test, whole, len);
-		KUNIT_EXPECT_EQ(test, 0, memcmp(&cut, &name, room));
-		KUNIT_EXPECT_EQ(test, 0xa5, ((u8 *)&cut)[room]);
-		len = room;
+		KUNIT_EXPECT_EQ(test, 0, memcmp(&cut, &name, space));
+		KUNIT_EXPECT_EQ(test, 0xa5, ((u8 *)&cut)[space]);
+		len = space;
 		KUNIT_EXPECT_EQ(test, -FI_ETOOSMALL,
 				fi_getpeer(pair->ep[1], &cut, &len));
 		KUNIT_EXPECT_EQ(test, whole, len);
-		len = room;
+		len = space;
 		KUNIT_EXPECT_EQ(test, -FI_ETOOSMALL,
 				fi_getname(&pair->pep->fid, &cut, &len));
 		KUNIT_EXPECT_EQ(test, whole, len);

@@ -415,7 +415,7 @@ static void cm_01_a_new_connection_has_empty_queues_and_counters(struct kunit *t
 		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], buf, LEN));
 	for (int i = 0; i < DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 0, tr_send(pair->ep[0], buf, LEN));
-	/* The loop provider completes a send at once, and the queue has room again. */
+	/* The loop provider completes a send at once, and the queue has space again. */
 	if (!tr_is_loop(pair->info))
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, tr_send(pair->ep[0], buf, LEN));
 	for (int i = 0; i < DEPTH; i++) {
@@ -439,7 +439,7 @@ static void cm_01_a_full_cq_does_not_prevent_a_connection(struct kunit *test)
 	struct fid_ep *ep;
 	ssize_t ret;
 
-	/* More receives than the queue has room for, even with kOFI's own reserve. */
+	/* More receives than the queue has space for, even with kOFI's own reserve. */
 	fx->info->rx_attr->size = 1024;
 	ep = fx_ep(test, fx->domain, fx->info);
 	fx_bind(test, ep, fx->eq, cq, FI_TRANSMIT | FI_RECV);

@@ -173,7 +173,7 @@ static int read_entries(struct tr_thread *thread)
 	return 0;
 }
 
-/* Posts a receive and a send; retries on -FI_EAGAIN until the reader made room. */
+/* Posts a receive and a send; retries on -FI_EAGAIN until the reader made space. */
 static ssize_t post_both(struct shared *shared)
 {
 	unsigned long deadline = jiffies + msecs_to_jiffies(FX_WAIT_MS);

@@ -159,7 +159,7 @@ static void cq_04_read_of_zero_entries_polls_the_device(struct kunit *test)
 	tr_expect(test, pair->cq[1], buf, FI_RECV, LEN);
 }
 
-/* Operations that completed without an entry free their room. */
+/* Operations that completed without an entry free their space. */
 static void cq_04_read_of_zero_entries_makes_progress(struct kunit *test)
 {
 	const struct fx_pair_opts opts = {
@@ -219,17 +219,17 @@ static void cq_06_err_data_is_limited_to_the_callers_size(struct kunit *test)
 	u8 *buf = tr_buffer(test, 3 * LEN);
 	struct fid_cq *cq = pair_with_success_and_flush(test, buf)->cq[1];
 	struct fi_cq_err_entry error = {};
-	u8 room[16];
+	u8 space[16];
 
 	tr_expect(test, cq, buf, FI_RECV, LEN);
-	memset(room, 0xa5, sizeof(room));
-	error.err_data = room;
-	error.err_data_size = sizeof(room) / 2;
+	memset(space, 0xa5, sizeof(space));
+	error.err_data = space;
+	error.err_data_size = sizeof(space) / 2;
 	KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(cq, &error, 0));
-	KUNIT_EXPECT_PTR_EQ(test, (void *)room, error.err_data);
-	KUNIT_EXPECT_LE(test, error.err_data_size, sizeof(room) / 2);
-	for (size_t i = error.err_data_size; i < sizeof(room); i++)
-		KUNIT_EXPECT_EQ(test, 0xa5, room[i]);
+	KUNIT_EXPECT_PTR_EQ(test, (void *)space, error.err_data);
+	KUNIT_EXPECT_LE(test, error.err_data_size, sizeof(space) / 2);
+	for (size_t i = error.err_data_size; i < sizeof(space); i++)
+		KUNIT_EXPECT_EQ(test, 0xa5, space[i]);
 }
 
 static void cq_06_err_data_size_zero_gives_provider_data(struct kunit *test)

@@ -70,7 +70,7 @@ static int driver_poll(struct ib_cq *cq, int count, struct ib_wc *wc)
 
 	if (!READ_ONCE(driver.duplicates))
 		return driver.poll(cq, count, wc);
-	/* Leaves room for the duplicates. */
+	/* Leaves space for the duplicates. */
 	found = driver.poll(cq, max(count / 2, 1), wc);
 	if (found < 0 || 2 * found > count)
 		return found;

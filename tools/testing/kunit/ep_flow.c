@@ -126,7 +126,7 @@ static void ep_07_a_thousand_unsignalled_sends(struct kunit *test)
 				KUNIT_FAIL_AND_ABORT(test, "send %d: %zd", sent,
 						     ret);
 		}
-		/* This read returns no entry, but frees the room of completed sends. */
+		/* This read returns no entry, but frees the space of completed sends. */
 		ret = fi_cq_read(pair->cq[0], &entry, 1);
 		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
 		ret = fi_cq_read(pair->cq[1], &entry, 1);

@@ -93,17 +93,17 @@ static void eq_02_a_short_buffer_keeps_the_event(struct kunit *test)
 	EXPECT_WRITE(test, eq, 3, "length9!");
 	for (size_t len = 0; len <= sizeof(buf); len++)
 		KUNIT_EXPECT_EQ_MSG(test, fi_eq_read(eq, &event, buf, len, 0),
-				    -FI_ETOOSMALL, "room for %zu", len);
+				    -FI_ETOOSMALL, "space for %zu", len);
 	KUNIT_EXPECT_EQ(test, fi_eq_sread(eq, &event, buf, sizeof(buf), 0, 0),
 			-FI_ETOOSMALL);
 	KUNIT_EXPECT_EQ_MSG(test, event, 99, "the event number is unchanged");
 	KUNIT_EXPECT_STREQ(test, buf, "intact");
 
-	char room[9];
+	char space[9];
 
-	KUNIT_EXPECT_EQ(test, fi_eq_read(eq, &event, room, sizeof(room), 0),
-			sizeof(room));
-	KUNIT_EXPECT_STREQ(test, room, "length9!");
+	KUNIT_EXPECT_EQ(test, fi_eq_read(eq, &event, space, sizeof(space), 0),
+			sizeof(space));
+	KUNIT_EXPECT_STREQ(test, space, "length9!");
 }
 
 static void eq_03_write_needs_fi_write(struct kunit *test)

@@ -42,7 +42,7 @@ extern bool fx_serial;
 /* Returns true if the loop provider is under test, which needs no device. */
 bool fx_is_loop(void);
 
-/* A connection event with room for all the private data that a peer can send. */
+/* A connection event with space for all the private data that a peer can send. */
 struct fx_cm_event {
 	struct fi_eq_cm_entry	entry;
 	u8			data[256];

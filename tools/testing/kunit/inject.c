@@ -11,7 +11,7 @@
 #include "traffic.h"
 
 #define DEPTH	8
-#define ROOM	256	/* over inject_size */
+#define BUF_SIZE	256	/* over inject_size */
 
 static ssize_t by_inject(struct fid_ep *ep, void *buf, size_t len)
 {
@@ -78,22 +78,22 @@ static ssize_t inject_and_overwrite(const struct way *way, struct fid_ep *ep,
 static void ep_12_the_buffer_may_be_reused_at_once(struct kunit *test)
 {
 	const struct way *way = test->param_value;
-	u8 *out = tr_buffer(test, ROOM), *in = tr_buffer(test, ROOM);
+	u8 *out = tr_buffer(test, BUF_SIZE), *in = tr_buffer(test, BUF_SIZE);
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	size_t most = pair->info->tx_attr->inject_size;
 	const size_t lens[] = { 0, 1, 16, 79, 80, 81, most - 1, most };
 
-	KUNIT_ASSERT_LT(test, most, ROOM);
+	KUNIT_ASSERT_LT(test, most, BUF_SIZE);
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
-		memset(in, 0, ROOM);
-		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
+		memset(in, 0, BUF_SIZE);
+		KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, BUF_SIZE));
 		KUNIT_ASSERT_EQ(test, 0, inject_and_overwrite(way, pair->ep[0], out,
 							      lens[i], i));
 		tr_expect(test, pair->cq[1], in, FI_RECV, lens[i]);
 		KUNIT_EXPECT_TRUE_MSG(test, tr_intact(in, lens[i], i),
 				      "%zu bytes", lens[i]);
 		KUNIT_EXPECT_NULL(test, memchr_inv(in + lens[i], 0,
-						   ROOM - lens[i]));
+						   BUF_SIZE - lens[i]));
 		if (way->has_entry)
 			tr_expect(test, pair->cq[0], out, FI_SEND, 0);
 		KUNIT_EXPECT_EQ_MSG(test, -FI_EAGAIN,
@@ -121,7 +121,7 @@ static void ep_12_one_buffer_serves_many_injects(struct kunit *test)
 			struct fi_cq_tagged_entry entry;
 
 			ret = inject_and_overwrite(way, pair->ep[0], out, len, i);
-			/* An unread entry keeps its room in the queue. */
+			/* An unread entry keeps its space in the queue. */
 			if (way->has_entry)
 				fi_cq_read(pair->cq[0], &entry, 1);
 			cond_resched();
@@ -139,25 +139,25 @@ static void ep_12_memory_of_any_kind(struct kunit *test)
 {
 	static const char constant[] = "a string of the module";
 	const struct way *way = test->param_value;
-	u8 *in = tr_buffer(test, ROOM), *paged = tr_vbuffer(test, 2 * PAGE_SIZE);
+	u8 *in = tr_buffer(test, BUF_SIZE), *paged = tr_vbuffer(test, 2 * PAGE_SIZE);
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	u8 *crossing = paged + PAGE_SIZE - 32;
 	u8 stack[64];
 
 	tr_fill(stack, sizeof(stack), 1);
-	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
+	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, BUF_SIZE));
 	KUNIT_ASSERT_EQ(test, 0, way->post(pair->ep[0], stack, sizeof(stack)));
 	memset(stack, 0, sizeof(stack));
 	tr_expect(test, pair->cq[1], in, FI_RECV, sizeof(stack));
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, sizeof(stack), 1));
 
-	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
+	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, BUF_SIZE));
 	KUNIT_ASSERT_EQ(test, 0, inject_and_overwrite(way, pair->ep[0], crossing,
 						      64, 2));
 	tr_expect(test, pair->cq[1], in, FI_RECV, 64);
 	KUNIT_EXPECT_TRUE(test, tr_intact(in, 64, 2));
 
-	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
+	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, BUF_SIZE));
 	KUNIT_ASSERT_EQ(test, 0, way->post(pair->ep[0], (void *)constant,
 					   sizeof(constant)));
 	tr_expect(test, pair->cq[1], in, FI_RECV, sizeof(constant));
@@ -167,7 +167,7 @@ static void ep_12_memory_of_any_kind(struct kunit *test)
 static void ep_12_invalid_buffers_are_einval(struct kunit *test)
 {
 	const struct way *way = test->param_value;
-	u8 *buf = tr_buffer(test, 2 * ROOM);
+	u8 *buf = tr_buffer(test, 2 * BUF_SIZE);
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	struct fid_ep *ep = pair->ep[0];
 
@@ -175,17 +175,17 @@ static void ep_12_invalid_buffers_are_einval(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, way->post(ep, (void *)8, 8));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, way->post(ep, ERR_PTR(-ENOMEM), 8));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, way->post(ep, (void *)-64L, 128));
-	tr_exchange(test, pair, 0, buf, buf + ROOM, ROOM);
+	tr_exchange(test, pair, 0, buf, buf + BUF_SIZE, BUF_SIZE);
 }
 
 static void ep_12_over_inject_size_is_emsgsize(struct kunit *test)
 {
 	const struct way *way = test->param_value;
-	u8 *out = tr_buffer(test, ROOM), *in = tr_buffer(test, ROOM);
+	u8 *out = tr_buffer(test, BUF_SIZE), *in = tr_buffer(test, BUF_SIZE);
 	struct kofi_pair *pair = fx_pair(test, NULL);
 	size_t most = pair->info->tx_attr->inject_size;
 
-	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, ROOM));
+	KUNIT_ASSERT_EQ(test, 0, recv(pair->ep[1], in, BUF_SIZE));
 	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, way->post(pair->ep[0], out,
 						      most + 1));
 	KUNIT_EXPECT_EQ(test, -FI_EMSGSIZE, way->post(pair->ep[0], out,

@@ -114,17 +114,17 @@ static void cq_14_a_full_queue_accepts_a_post_per_entry_read(struct kunit *test)
 {
 	struct limit_fx *limit = (void *)tr_buffer(test, sizeof(*limit));
 	u64 rounds = 0, entries = 0;
-	unsigned int room;
+	unsigned int space;
 	ktime_t end;
 
 	open_writers(test, limit);
-	room = post_until_full(test, limit);
-	kunit_info(test, "room for %u\n", room);
-	KUNIT_ASSERT_GE(test, room, SIZE);
-	KUNIT_ASSERT_LT(test, room, ENDS * DEPTH);
+	space = post_until_full(test, limit);
+	kunit_info(test, "space for %u\n", space);
+	KUNIT_ASSERT_GE(test, space, SIZE);
+	KUNIT_ASSERT_LT(test, space, ENDS * DEPTH);
 	end = ktime_add_ms(ktime_get(), 1000ULL * limit_seconds);
 	while (ktime_before(ktime_get(), end)) {
-		unsigned int count = 1 + get_random_u32_below(room);
+		unsigned int count = 1 + get_random_u32_below(space);
 
 		/* The sleep is random: in some rounds all writes have completed before a read. */
 		msleep(get_random_u32_below(2 * MEAN_SLEEP_MS));
@@ -133,7 +133,7 @@ static void cq_14_a_full_queue_accepts_a_post_per_entry_read(struct kunit *test)
 		entries += count;
 		rounds++;
 	}
-	read_entries(test, limit, room);
+	read_entries(test, limit, space);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN,
 			fi_cq_read(limit->fx->pair->cq[0], NULL, 0));
 	for (int i = 0; i < ENDS; i++)

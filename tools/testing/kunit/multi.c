@@ -135,24 +135,24 @@ static void ep_11_multi_recv_takes_several_messages(struct kunit *test)
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN + 1);
 	struct kofi_pair *pair = prepare(test, NULL);
 	struct fid_mr *mr = NULL;
-	ssize_t room;
+	ssize_t space;
 
 	if (*is_registered) {
 		KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(pair->domain, in, LEN,
 						   FI_RECV, 0, 0, 0, &mr, NULL));
 		fx_defer_close(test, &mr->fid);
 	}
-	room = fi_rx_size_left(pair->ep[1]);
+	space = fi_rx_size_left(pair->ep[1]);
 	KUNIT_ASSERT_EQ(test, 0, recv_many(pair->ep[1], in, LEN,
 					   mr ? fi_mr_desc(mr) : NULL, 0));
-	KUNIT_EXPECT_EQ(test, room - PIECES, fi_rx_size_left(pair->ep[1]));
+	KUNIT_EXPECT_EQ(test, space - PIECES, fi_rx_size_left(pair->ep[1]));
 	fill_pieces(test, pair, out);
 	for (int i = 0; i < PIECES; i++)
 		expect_piece(test, pair->cq[1], in, i, i == PIECES - 1,
 			     i < PIECES - 1 ? PIECE - i : PIECE + REST);
 	expect_filled(test, in);
 	KUNIT_EXPECT_EQ(test, 0, in[LEN]);
-	KUNIT_EXPECT_EQ(test, room, fi_rx_size_left(pair->ep[1]));
+	KUNIT_EXPECT_EQ(test, space, fi_rx_size_left(pair->ep[1]));
 }
 
 static void ep_11_a_multi_recv_buffer_for_one_message(struct kunit *test)
@@ -238,7 +238,7 @@ static void ep_11_a_multi_recv_beyond_its_region_is_refused(struct kunit *test)
 {
 	u8 *in = tr_buffer(test, LEN);
 	struct kofi_pair *pair = prepare(test, NULL);
-	ssize_t room = fi_rx_size_left(pair->ep[1]);
+	ssize_t space = fi_rx_size_left(pair->ep[1]);
 	struct fid_mr *mr;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(pair->domain, in, 3 * PIECE - 1,
@@ -246,7 +246,7 @@ static void ep_11_a_multi_recv_beyond_its_region_is_refused(struct kunit *test)
 	fx_defer_close(test, &mr->fid);
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, recv_many(pair->ep[1], in, LEN,
 						    fi_mr_desc(mr), 0));
-	KUNIT_EXPECT_EQ(test, room, fi_rx_size_left(pair->ep[1]));
+	KUNIT_EXPECT_EQ(test, space, fi_rx_size_left(pair->ep[1]));
 }
 
 /* At a disconnect each unused piece is flushed, and the last flushed entry releases the buffer. */

@@ -71,8 +71,8 @@ static void peer_04_members_of_an_owner_set(struct kunit *test)
 	size_t count = 0;
 
 	KUNIT_EXPECT_GE(test, ops->size, sizeof(*ops));
-	for (size_t room = 0; room < 34; room++) {
-		count = room;
+	for (size_t space = 0; space < 34; space++) {
+		count = space;
 		addr[0] = 77;
 		KUNIT_EXPECT_EQ(test, -FI_ETOOSMALL, ops->members(exported, addr, &count));
 		KUNIT_EXPECT_EQ(test, 34, count);
@@ -100,7 +100,7 @@ struct owner {
 	struct fid_peer_av_set		set;
 	struct fi_ops_av_set_owner	ops;
 	size_t				count;
-	size_t				grows;	/* added to count at each call without room */
+	size_t				grows;	/* added to count if the call has no space */
 	int				ret;
 	size_t				reported;	/* reported instead of count, if set */
 };
@@ -108,12 +108,12 @@ struct owner {
 static int owner_members(struct fid_peer_av_set *set, fi_addr_t *addr, size_t *count)
 {
 	struct owner *owner = container_of(set, struct owner, set);
-	size_t room = *count;
+	size_t space = *count;
 
 	if (owner->ret)
 		return owner->ret;
 	*count = owner->reported ?: owner->count;
-	if (room < owner->count) {
+	if (space < owner->count) {
 		owner->count += owner->grows;
 		return -FI_ETOOSMALL;
 	}
@@ -196,7 +196,7 @@ static void peer_04_members_of_another_providers_set(struct kunit *test)
 	owner->count = PEERS / 2;
 	set = open_set(test, world->peer_av, FI_PEER_AV, &context);
 	expect(test, world, set, every_second);
-	/* The owner has more members than the first call has room for, and more at each call. */
+	/* The owner has more members than the first call has space for, and more at each call. */
 	owner->count = 1000;
 	owner->grows = 1000;
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_av_set_union(other, set));

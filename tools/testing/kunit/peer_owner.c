@@ -103,7 +103,7 @@ static void peer_06_error_data_of_a_peer_are_read_whole(struct kunit *test)
 	struct kofi_fabric_fx *fx = fx_open(test);
 	struct fid_peer_cq *peer = peer_export(test, fx->cq);
 	struct fi_cq_err_entry error = {}, none = { .err = FI_EIO, .err_data_size = 8 };
-	u8 *data = tr_buffer(test, 1000), *room = tr_buffer(test, 1100);
+	u8 *data = tr_buffer(test, 1000), *space = tr_buffer(test, 1100);
 	const size_t sizes[] = { 1100, 10 };
 
 	tr_fill(data, 1000, 1);
@@ -123,14 +123,14 @@ static void peer_06_error_data_of_a_peer_are_read_whole(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(sizes); i++) {
 		size_t wanted = min(sizes[i], 1000UL);
 
-		memset(room, 0xdd, 1100);
-		error.err_data = room;
+		memset(space, 0xdd, 1100);
+		error.err_data = space;
 		error.err_data_size = sizes[i];
 		KUNIT_ASSERT_EQ(test, 1, fi_cq_readerr(fx->cq, &error, 0));
-		KUNIT_EXPECT_PTR_EQ(test, (void *)room, error.err_data);
+		KUNIT_EXPECT_PTR_EQ(test, (void *)space, error.err_data);
 		KUNIT_ASSERT_EQ(test, wanted, error.err_data_size);
-		KUNIT_EXPECT_MEMEQ(test, data, room, wanted);
-		KUNIT_EXPECT_NULL(test, memchr_inv(room + wanted, 0xdd, 1100 - wanted));
+		KUNIT_EXPECT_MEMEQ(test, data, space, wanted);
+		KUNIT_EXPECT_NULL(test, memchr_inv(space + wanted, 0xdd, 1100 - wanted));
 	}
 	/* NULL is no error data. */
 	KUNIT_EXPECT_EQ(test, 0, peer->owner_ops->writeerr(peer, &none));

@@ -39,7 +39,7 @@ struct owner {
 	int			reported;		/* number of completions reported */
 	int			freed;		/* number of entries freed that had a receive */
 	int			early;		/* of these, freed before their completion */
-	bool			is_full;	/* the queue has no room */
+	bool			is_full;	/* the queue has no space */
 };
 
 static struct item *make_item(bool tagged)
@@ -386,7 +386,7 @@ static void peer_03_long_and_truncated_messages(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, tr_intact(in, LARGE, late));
 		rdm_expect(test, world->sender[0], out, NULL);
 	}
-	/* The receive is too short; a receive of too many pieces has no room at all. */
+	/* The receive is too short; a receive of too many pieces has no space at all. */
 	post(test, owner, false, 0, in, LEN / 2, 1);
 	post(test, owner, false, 0, in, LEN / 4, 5);
 	for (int i = 0; i < 2; i++) {
@@ -519,21 +519,21 @@ static void peer_06_an_entry_is_freed_after_its_completion(struct kunit *test)
 	/* Receives posted before and after the message arrives; the last message is too long. */
 	for (int late = 0; late < 2; late++) {
 		for (int i = 0; i < ARRAY_SIZE(lens); i++) {
-			size_t room = i == 2 ? LEN : lens[i];
+			size_t space = i == 2 ? LEN : lens[i];
 
 			if (!late)
-				post(test, owner, false, 0, in, room, 1);
+				post(test, owner, false, 0, in, space, 1);
 			rs_send(test, world, 0, 0, out, lens[i]);
 			if (late) {
 				await_waiting(test, owner, 1);
-				post(test, owner, false, 0, in, room, 1);
+				post(test, owner, false, 0, in, space, 1);
 			}
 			rdm_expect(test, world->sender[0], out, NULL);
 			await_reported(test, owner, ++count);
 			await_entries(test, owner, 0);
 		}
 	}
-	/* If the owner's queue has no room, the entry waits with its completion. */
+	/* If the owner's queue has no space, the entry waits with its completion. */
 	owner->is_full = true;
 	post(test, owner, false, 0, in, LEN, 2);
 	post(test, owner, false, 0, in, LEN, 1);

@@ -50,7 +50,7 @@ static const u16 ports[] = { 1, 65535 };
 #define EXTRA		64
 #define PARTIALS	3
 
-static const size_t rooms[] = { 0, 1, 100, RAW_EAGER, 20000, 20000, 140000 };
+static const size_t sizes[] = { 0, 1, 100, RAW_EAGER, 20000, 20000, 140000 };
 static const size_t lens[] = { 10, RAW_EAGER, 50000, LONGEST };
 static const size_t honest_lens[] = {
 	0, 1, 100, RAW_EAGER, RAW_EAGER + 1, 40000, 8 * RAW_EAGER, 8 * RAW_EAGER + 1, LONGEST,
@@ -92,7 +92,7 @@ struct hostile_test {
 	struct rnd_state	random;
 	struct kofi_rdm		*rdm, *honest;
 	fi_addr_t		from_honest, to_rdm;
-	struct op		receives[PORTS * 2 * ARRAY_SIZE(rooms)];
+	struct op		receives[PORTS * 2 * ARRAY_SIZE(sizes)];
 	struct op		sends[PORTS * ARRAY_SIZE(lens)];
 	u8			*out, *copy;	/* data to send, and a copy for comparison */
 	/* The message from or to the honest peer: its receive and its send. */
@@ -732,7 +732,7 @@ static void set_up(struct hostile_test *c)
 	for (int i = 0; i < ARRAY_SIZE(c->receives); i++) {
 		u32 nth = i / PORTS;
 
-		receive[i].len = rooms[nth % ARRAY_SIZE(rooms)];
+		receive[i].len = sizes[nth % ARRAY_SIZE(sizes)];
 		receive[i].buf = alloc_guarded(test, receive[i].len);
 		/* Some receives match all tags, some every second one. */
 		receive[i].is_tagged = nth & 1;

@@ -60,7 +60,7 @@ static void cq_08_messages_longer_than_256_segments(struct kunit *test)
 }
 
 /* Entries have their slots again after each way in which an operation ends. */
-static void ep_10_cancelled_vectors_make_room(struct kunit *test)
+static void ep_10_cancelled_vectors_make_space(struct kunit *test)
 {
 	struct iov_pair *p = iov_open(test, &iov_long_opts);
 
@@ -100,7 +100,7 @@ static void ep_11_multi_recv_buffers_have_one_segment(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE_PARAM(rdm_03_messages_of_up_to_256_segments, kinds_gen_params),
 	KUNIT_CASE(cq_08_messages_longer_than_256_segments),
-	KUNIT_CASE(ep_10_cancelled_vectors_make_room),
+	KUNIT_CASE(ep_10_cancelled_vectors_make_space),
 	KUNIT_CASE(ep_11_multi_recv_buffers_have_one_segment),
 	{}
 };

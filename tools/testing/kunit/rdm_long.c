@@ -127,26 +127,27 @@ static void rdm_03_long_messages_in_several_parts(struct kunit *test)
 
 static void cq_08_long_messages_are_truncated(struct kunit *test)
 {
-	static const size_t rooms[] = { 0, 1, PACKET, PACKET + 1, 2 * PACKET - 1 };
+	static const size_t sizes[] = { 0, 1, PACKET, PACKET + 1, 2 * PACKET - 1 };
 	struct pair *p = pair(test, false);
 	struct fi_cq_err_entry error;
 
 	for (int i = 0; i < ARRAY_SIZE(lens); i++) {
-		for (int n = 0; n < ARRAY_SIZE(rooms); n++) {
-			size_t room = rooms[n];
+		for (int n = 0; n < ARRAY_SIZE(sizes); n++) {
+			size_t space = sizes[n];
 
-			if (room >= lens[i])
+			if (space >= lens[i])
 				continue;
 			memset(p->in, 0, 3 * PACKET);
-			KUNIT_ASSERT_EQ(test, 0, rdm_recv(p->b, FI_ADDR_UNSPEC, p->in, room, p->in));
+			KUNIT_ASSERT_EQ(test, 0,
+					rdm_recv(p->b, FI_ADDR_UNSPEC, p->in, space, p->in));
 			KUNIT_ASSERT_EQ(test, 0, rdm_send(p->a, p->to_b, p->out, lens[i], p->out));
 			KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, p->b->cq, &error));
 			KUNIT_EXPECT_PTR_EQ(test, (void *)p->in, error.op_context);
 			KUNIT_EXPECT_EQ(test, FI_ETRUNC, error.err);
-			KUNIT_EXPECT_EQ(test, room, error.len);
-			KUNIT_EXPECT_EQ(test, lens[i] - room, error.olen);
-			KUNIT_EXPECT_EQ(test, 0, memcmp(p->out, p->in, room));
-			KUNIT_EXPECT_EQ(test, 0, p->in[room]);
+			KUNIT_EXPECT_EQ(test, space, error.len);
+			KUNIT_EXPECT_EQ(test, lens[i] - space, error.olen);
+			KUNIT_EXPECT_EQ(test, 0, memcmp(p->out, p->in, space));
+			KUNIT_EXPECT_EQ(test, 0, p->in[space]);
 			/* The truncation does not affect the sender. */
 			rdm_expect(test, p->a, p->out, NULL);
 		}

@@ -15,7 +15,7 @@
 #define SMALL		64
 /* FI_OPT_MIN_MULTI_RECV: a buffer is released once less than this is left. */
 #define MIN_LEFT		256
-#define ROOM		(4 * SZ_1M)
+#define BUF_SIZE		(4 * SZ_1M)
 
 struct multi {
 	struct kofi_rdm	*a, *b;
@@ -49,10 +49,10 @@ static struct multi *multi(struct kunit *test, const struct rdm_opts *opts)
 	struct multi *s = kunit_kzalloc(test, sizeof(*s), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, s);
-	s->out = memory(test, ROOM);
-	s->in = memory(test, ROOM);
+	s->out = memory(test, BUF_SIZE);
+	s->in = memory(test, BUF_SIZE);
 	s->next = s->in;
-	get_random_bytes(s->out, ROOM);
+	get_random_bytes(s->out, BUF_SIZE);
 	s->a = rdm_open(test, NULL);
 	s->b = rdm_open(test, opts);
 	s->to_b = rdm_addr(test, s->a, s->b);
@@ -202,7 +202,7 @@ static void ep_11_messages_are_placed_in_order(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, 0, memcmp(from, starts[i], lens[i]));
 		from += lens[i];
 	}
-	KUNIT_EXPECT_NULL(test, memchr_inv(s->next, 0, s->in + ROOM - s->next));
+	KUNIT_EXPECT_NULL(test, memchr_inv(s->next, 0, s->in + BUF_SIZE - s->next));
 	expect_nothing(test, s->b);
 }
 
@@ -321,7 +321,7 @@ static void ep_11_a_multi_recv_is_cancelled(struct kunit *test)
 
 	for (int i = 0; i < 3; i++) {
 		s->next = s->in;
-		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, ROOM, 0));
+		KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, BUF_SIZE, 0));
 		for (int n = 0; n < i; n++) {
 			send(test, s, s->out, SMALL);
 			expect(test, s, s->out, SMALL, false);
@@ -346,7 +346,7 @@ static void ep_11_cancelling_a_multi_recv_loses_no_message(struct kunit *test)
 	struct fi_cq_err_entry error;
 	int read = 0, ret;
 
-	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, ROOM, 0));
+	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, BUF_SIZE, 0));
 	for (int i = 0; i < 3; i++)
 		send(test, s, s->out + i, SMALL);
 	expect_sent(test, s);
@@ -451,7 +451,7 @@ static void ep_11_a_multi_recv_of_datagrams_is_one_range(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_recvmsg(s->b->ep, &pages, FI_MULTI_RECV | FI_BVEC));
 	KUNIT_EXPECT_EQ(test, -FI_EBADFLAGS, fi_trecvmsg(s->b->ep, &tagged, FI_MULTI_RECV));
 	KUNIT_EXPECT_EQ(test, slots_left, fi_rx_size_left(s->b->ep));
-	KUNIT_EXPECT_EQ(test, 0, post(s->b, s->in, ROOM, 0));
+	KUNIT_EXPECT_EQ(test, 0, post(s->b, s->in, BUF_SIZE, 0));
 	KUNIT_EXPECT_EQ(test, slots_left - 1, fi_rx_size_left(s->b->ep));
 }
 
@@ -536,7 +536,7 @@ static void close_01_close_with_partly_used_multi_recv_buffers(struct kunit *tes
 	struct multi *s = multi(test, &opts);
 
 	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in, 2 * SMALL + MIN_LEFT, 0));
-	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in + PACKET, ROOM - PACKET, 0));
+	KUNIT_ASSERT_EQ(test, 0, post(s->b, s->in + PACKET, BUF_SIZE - PACKET, 0));
 	for (int i = 0; i < 8; i++)
 		send(test, s, s->out, i % 2 ? SMALL : SEGMENTS + i);
 	usleep_range(1000, 2000);

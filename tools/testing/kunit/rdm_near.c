@@ -62,14 +62,14 @@ static void rdm_03_local_delivery_before_the_send_returns(struct kunit *test)
 
 #define MANY	400
 #define AHEAD	16
-#define ROOM	(LONGEST + PACKET)
+#define BUF_SIZE	(LONGEST + PACKET)
 
 /* Messages of random lengths take different ways, and may be expected or unexpected. */
 static void rdm_03_messages_of_random_lengths_keep_their_order(struct kunit *test)
 {
-	static const size_t max_len[] = { 100, PACKET, LONGEST, ROOM };
+	static const size_t max_len[] = { 100, PACKET, LONGEST, BUF_SIZE };
 	/* Allocated first: freed after the endpoints close, also when the test fails. */
-	u8 *out = tr_vbuffer(test, AHEAD * ROOM), *in = tr_vbuffer(test, AHEAD * ROOM);
+	u8 *out = tr_vbuffer(test, AHEAD * BUF_SIZE), *in = tr_vbuffer(test, AHEAD * BUF_SIZE);
 	struct pair *p = pair(test);
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
 	bool is_sent[AHEAD] = {}, is_posted[AHEAD] = {};
@@ -81,7 +81,7 @@ static void rdm_03_messages_of_random_lengths_keep_their_order(struct kunit *tes
 	prandom_seed_state(&rnd, 1);
 	while (done < MANY) {
 		u32 random_bits = prandom_u32_state(&rnd);
-		u8 *from = out + sent % AHEAD * ROOM, *to = in + posted % AHEAD * ROOM;
+		u8 *from = out + sent % AHEAD * BUF_SIZE, *to = in + posted % AHEAD * BUF_SIZE;
 		size_t *len = &lens[sent % AHEAD];
 
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
@@ -93,18 +93,18 @@ static void rdm_03_messages_of_random_lengths_keep_their_order(struct kunit *tes
 			if (!fi_send(p->rdm[0]->ep, from, *len, NULL, p->to[0], from))
 				is_sent[sent++ % AHEAD] = true;
 		} else if (posted < MANY && posted < done + AHEAD) {
-			if (!fi_recv(p->rdm[1]->ep, to, ROOM, NULL, FI_ADDR_UNSPEC, to))
+			if (!fi_recv(p->rdm[1]->ep, to, BUF_SIZE, NULL, FI_ADDR_UNSPEC, to))
 				is_posted[posted++ % AHEAD] = true;
 		}
 		while (fi_cq_read(p->rdm[0]->cq, &entry, 1) == 1)
-			is_sent[((u8 *)entry.op_context - out) / ROOM] = false;
+			is_sent[((u8 *)entry.op_context - out) / BUF_SIZE] = false;
 		cond_resched();
 		/* Reads only now and then, so that some messages are unexpected. */
 		if (random_bits >> 24 & 7)
 			continue;
 		/* Rendezvous messages may complete later than those behind them. */
 		while (fi_cq_read(p->rdm[1]->cq, &entry, 1) == 1) {
-			int which = ((u8 *)entry.op_context - in) / ROOM;
+			int which = ((u8 *)entry.op_context - in) / BUF_SIZE;
 			int number = done + (which - done % AHEAD + AHEAD) % AHEAD;
 
 			KUNIT_ASSERT_TRUE(test, is_posted[which]);

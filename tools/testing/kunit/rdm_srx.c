@@ -72,7 +72,7 @@ static void srx_attributes_beyond_the_limits_of_datagrams(struct kunit *test)
 				fi_srx_context(world->domain, &attr, &srx, NULL));
 	}
 	KUNIT_EXPECT_NULL(test, srx);
-	/* The attributes of the info are accepted; a context has room for that many receives. */
+	/* The attributes of the info are accepted; a context has space for that many receives. */
 	KUNIT_ASSERT_EQ(test, 0, fi_srx_context(world->domain, world->info->rx_attr, &srx, NULL));
 	KUNIT_EXPECT_EQ(test, world->info->rx_attr->size, fi_rx_size_left(srx));
 	KUNIT_EXPECT_EQ(test, 0, fi_trecv(srx, NULL, 0, NULL, FI_ADDR_UNSPEC, 0, 0, NULL));
@@ -585,7 +585,7 @@ struct poster {
 	int		posted;
 };
 
-/* Posts whenever there is room, until all its receives are posted. */
+/* Posts whenever there is space, until all its receives are posted. */
 static int post_many(struct tr_thread *thread)
 {
 	struct poster *poster = thread->arg;

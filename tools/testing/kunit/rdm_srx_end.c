@@ -313,7 +313,7 @@ struct posting {
 	atomic_t	posted;
 };
 
-/* Posts whenever there is room, until the thread is stopped. */
+/* Posts whenever there is space, until the thread is stopped. */
 static int keep_posting(struct tr_thread *thread)
 {
 	struct posting *posting = thread->arg;

@@ -137,7 +137,7 @@ static void rdm_11_stuck_peers_block_no_other(struct kunit *test)
 	}
 }
 
-/* Two stuck peers leave room for a peer that has no connection. */
+/* Two stuck peers leave space for a peer that has no connection. */
 static void rdm_11_a_new_peer_beside_two_stuck_ones(struct kunit *test)
 {
 	u8 *out = tr_buffer(test, LEN), *in = tr_buffer(test, LEN);

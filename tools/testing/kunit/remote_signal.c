@@ -208,7 +208,7 @@ static void cq_16_only_a_signalled_message_calls_the_handler(struct kunit *test)
 	hd_check(test, queue);
 }
 
-/* The receive queue is full; a message without the flag makes room. */
+/* The receive queue is full; a message without the flag makes space. */
 static void cq_16_the_handler_is_called_after_a_refused_receive(struct kunit *test)
 {
 	struct world *world = open(test);

@@ -57,12 +57,12 @@ void sx_post(struct kunit *test, struct sx_world *world, u8 *buf, int count);
 /* Posts a receive without memory. */
 ssize_t sx_recvmsg(struct fid_ep *srx, u64 flags, void *context);
 /*
- * Reads the completions that the closed ep[i] has left, at most room contexts;
+ * Reads the completions that the closed ep[i] has left, at most space contexts;
  * returns their number. Receives whose completions were dropped are posted
  * again.
  */
 int sx_read_rest(struct kunit *test, struct sx_world *world, unsigned int i,
-		 void **contexts, int room);
+		 void **contexts, int space);
 /* Sends that many bytes from peer i, and reads the send completion. */
 void sx_send(struct kunit *test, struct sx_world *world, unsigned int i,
 	     void *buf, size_t len);

@@ -118,12 +118,12 @@ ssize_t sx_recvmsg(struct fid_ep *srx, u64 flags, void *context)
 }
 
 int sx_read_rest(struct kunit *test, struct sx_world *world, unsigned int i,
-		 void **contexts, int room)
+		 void **contexts, int space)
 {
 	struct fi_cq_tagged_entry entry;
 	int count = 0;
 
-	while (count < room && fi_cq_read(world->cq[i], &entry, 1) == 1) {
+	while (count < space && fi_cq_read(world->cq[i], &entry, 1) == 1) {
 		KUNIT_EXPECT_TRUE(test, entry.flags & FI_RECV);
 		contexts[count++] = entry.op_context;
 	}

@@ -59,16 +59,16 @@ static void cm_08_a_truncated_text_is_terminated(struct kunit *test)
 	size_t full = sizeof(want), len;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_getname(&pep->fid, &want, &full));
-	for (size_t room = 0; room < full; room++) {
+	for (size_t space = 0; space < full; space++) {
 		memset(&cut, 'x', sizeof(cut));
-		len = room;
+		len = space;
 		KUNIT_EXPECT_EQ(test, -FI_ETOOSMALL, fi_getname(&pep->fid, &cut, &len));
 		KUNIT_EXPECT_EQ(test, full, len);
-		if (room) {
-			KUNIT_EXPECT_EQ(test, room - 1, strnlen(cut.at, room));
-			KUNIT_EXPECT_MEMEQ(test, cut.at, want.at, room - 1);
+		if (space) {
+			KUNIT_EXPECT_EQ(test, space - 1, strnlen(cut.at, space));
+			KUNIT_EXPECT_MEMEQ(test, cut.at, want.at, space - 1);
 		}
-		KUNIT_EXPECT_EQ(test, 'x', cut.at[room]);
+		KUNIT_EXPECT_EQ(test, 'x', cut.at[space]);
 	}
 }
 

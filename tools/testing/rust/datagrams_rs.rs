@@ -352,8 +352,8 @@ fn peek_claim(here: ProcessContext, (one, a): (&End, &Peer), (other, b): (&End, 
 
 /// Writes a number to the first 8 bytes, if there are as many.
 fn put_number(bytes: &mut [u8], number: u64) {
-    if let Some(room) = bytes.first_chunk_mut() {
-        *room = number.to_ne_bytes();
+    if let Some(space) = bytes.first_chunk_mut() {
+        *space = number.to_ne_bytes();
     }
 }
 
@@ -503,7 +503,7 @@ fn sharing(here: ProcessContext, (addr, port): (u32, u16)) -> Result {
     for (from, to, at) in [(&one, &b, &other), (&other, &a, &one)] {
         receives.receive(Buffer::new(here, SHORT, 0)?)?;
         receives.receive_tagged(Tag::ANY, Buffer::new(here, SHORT, 0)?)?;
-        expect(receives.receives_left() == 0, "room for more than two")?;
+        expect(receives.receives_left() == 0, "space for more than two")?;
         let sent = filled(here, SHORT, 3)?;
         from.endpoint.send_tagged(to, 3, sent, SHORT)?;
         let done = at.receives.wait(here, &mut budget())?;

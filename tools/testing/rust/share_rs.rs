@@ -250,7 +250,7 @@ fn run(here: ProcessContext, address: (u32, u16)) -> Result {
     if refused.map_err(|refused| refused.errno) != Err(Errno::EAGAIN)
         || receives.receives_left() != 0
     {
-        pr_err!("there is more room than there should be\n");
+        pr_err!("there is more space than there should be\n");
         return Err(Errno::EOTHER);
     }
 

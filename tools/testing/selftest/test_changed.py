@@ -18,9 +18,9 @@ class ChangedTest(unittest.TestCase):
         self.assertIn("static.example", found.checks)
 
     def test_a_suite_is_run_over_every_provider(self):
-        found = changed.affected(["tools/testing/kunit/inject_room.c"])
+        found = changed.affected(["tools/testing/kunit/inject_space.c"])
         self.assertEqual(found.scenarios, ["kunit.rxe", "kunit.siw", "kunit.loop"])
-        self.assertEqual(found.suites, ["kofi_inject_room", "kofi_rdm_inject_room"])
+        self.assertEqual(found.suites, ["kofi_inject_space", "kofi_rdm_inject_space"])
 
     def test_the_core_reaches_all_suites_whatever_else_changes(self):
         found = changed.affected(["rust/prov/rxm/conn.rs", "rust/fi/cq.rs"])

@@ -179,12 +179,12 @@ impl WriteGuard<'_> {
         if index < self.writer.allocated {
             return Ok(());
         }
-        let room = index / LEAF_LEN * LEAF_LEN + LEAF_LEN;
+        let space = index / LEAF_LEN * LEAF_LEN + LEAF_LEN;
         // A later removal must be able to add each index without an allocation.
-        self.writer.free_indexes.reserve(room)?;
+        self.writer.free_indexes.reserve(space)?;
         self.table.entries.get_or_alloc(index)?;
-        self.writer.allocated = room;
-        let level = room.ilog2();
+        self.writer.allocated = space;
+        let level = space.ilog2();
         if level > read_once(&self.table.level) {
             self.grow(level);
         }

@@ -62,13 +62,13 @@ impl<'a> PostedDevice<'a> {
         })
     }
 
-    /// Returns whether there are more segments than an entry has room for.
+    /// Returns whether there are more segments than an entry has space for.
     #[inline(always)]
     pub(crate) fn is_long(&self) -> bool {
         self.iov.is_long()
     }
 
-    /// Returns the memory for the entry of the operation. More segments than an entry has room for are stored in its
+    /// Returns the memory for the entry of the operation. More segments than an entry has space for are stored in its
     /// slot, with their descriptors; no memory is left if it is too small.
     #[inline(always)]
     pub(crate) fn into_entry<'s>(self, slot: impl FnOnce() -> Slot<'s>) -> DeviceBuf {

@@ -262,7 +262,7 @@ impl<'a> PostedVec<'a> {
         found
     }
 
-    /// Returns the vector for the entry of the operation. More segments than an entry has room for are stored in its
+    /// Returns the vector for the entry of the operation. More segments than an entry has space for are stored in its
     /// slot, with their descriptors; none are left if it is too small.
     #[inline(always)]
     pub(super) fn into_entry<'s>(
@@ -320,7 +320,7 @@ impl Vector for PostedVec<'_> {
 pub(crate) enum IoVec {
     /// Up to [`MAX_IOV`] segments. The others are empty.
     Direct([IoSeg; MAX_IOV]),
-    /// More segments than an entry has room for.
+    /// More segments than an entry has space for.
     Long(LongVec),
 }
 
@@ -413,7 +413,7 @@ impl Vector for IoVec {
         }
     }
 
-    // The length of segments in the entry is not stored: entries have no room for it.
+    // The length of segments in the entry is not stored: entries have no space for it.
     #[inline(always)]
     fn len(&self) -> usize {
         match self {

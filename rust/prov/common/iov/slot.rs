@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Slots: memory for the vectors that an entry of an operation has no room for.
+//! Slots: memory for the vectors that an entry of an operation has no space for.
 //!
 //! An entry stores up to [`MAX_IOV`] segments and one remote range. If the operations of a context may have more, each
 //! entry owns a slot that is allocated with it: the bytes behind a packet, or the part of an [`IovBlock`] with the
@@ -23,13 +23,13 @@ pub(crate) struct IovLimits {
 }
 
 impl IovLimits {
-    /// Returns whether entries have room for every vector.
+    /// Returns whether entries have space for every vector.
     pub(crate) fn fit_entries(self) -> bool {
         self.segments <= MAX_IOV && self.ranges <= 1
     }
 
-    /// Returns the number of work requests that a connection needs besides for the longest vectors: 0 if entries have room
-    /// for every vector.
+    /// Returns the number of work requests that a connection needs besides for the longest vectors: 0 if entries have
+    /// space for every vector.
     ///
     /// A segment has two pieces at most if its pages are contiguous. A work request ends with its remote range, or when it
     /// has as many pieces as the device takes, which is one for reads over iWARP; and a piece in two ranges is two. So `p`
@@ -41,7 +41,7 @@ impl IovLimits {
         }
     }
 
-    /// Returns the size of the slot of a transmit in bytes, or 0 if entries have room for every vector.
+    /// Returns the size of the slot of a transmit in bytes, or 0 if entries have space for every vector.
     pub(crate) fn slot_size(self) -> usize {
         match self.fit_entries() {
             true => 0,
@@ -66,7 +66,7 @@ pub(crate) struct Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
-    /// Returns a slot without memory, for vectors that entries have room for.
+    /// Returns a slot without memory, for vectors that entries have space for.
     pub(crate) const fn none() -> Self {
         // INVARIANT: There are no words.
         Self {
@@ -161,7 +161,7 @@ impl IovBlock {
     };
 
     /// Allocates the slots of `count` receives of up to `segments` segments, with numbers from `first` on, unless entries
-    /// have room for them. May sleep.
+    /// have space for them. May sleep.
     ///
     /// # Errors
     ///

@@ -93,7 +93,7 @@ mod suite {
         Ok(())
     }
 
-    /// Number of segments that an entry has no room for.
+    /// Number of segments that an entry has no space for.
     const MANY: usize = 40;
 
     /// Number of bytes of as many segments, at most.

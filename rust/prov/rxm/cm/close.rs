@@ -124,7 +124,7 @@ impl EpCore {
             if receive.is_reported {
                 continue;
             }
-            if receive.has_room() {
+            if receive.has_cq_entry() {
                 self.with_state(|_, sinks| sinks.release_rx(receive.rx_ctx));
             }
             if let Some(srx_recv) = receive.take_srx_recv() {

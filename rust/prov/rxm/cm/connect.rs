@@ -163,7 +163,7 @@ impl EpCore {
         lower.connect(Some(addr), &cm.connect_data(peer_idx))
     }
 
-    /// Opens and enables a lower endpoint with its receive buffers posted, in a ring that has room.
+    /// Opens and enables a lower endpoint with its receive buffers posted, in a ring that has space.
     pub(in super::super) fn open_lower(
         &self,
         here: ProcessContext,
@@ -177,7 +177,7 @@ impl EpCore {
             return Err(Errno::ENODEV);
         }
         let ring = match route {
-            Route::Device => self.ring_with_room(cm)?,
+            Route::Device => self.ring_with_space(cm)?,
             // The completions of local connections go to the first ring, which takes any number of them.
             Route::Local => cm.ring(0).ok_or(Errno::EOPBADSTATE)?,
         };

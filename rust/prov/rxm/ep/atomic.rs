@@ -117,11 +117,11 @@ impl Endpoint {
             datatype: datatype.to_raw() as u8,
         };
         self.start((bound_cq, bound), &to, len, comp, |packet: &mut Packet| {
-            let room = packet.operands();
-            let first = operands.copy_to_slice(0, room);
-            let second = room
+            let space = packet.operands();
+            let first = operands.copy_to_slice(0, space);
+            let second = space
                 .get_mut(first..)
-                .map_or(0, |room| compare.copy_to_slice(0, room));
+                .map_or(0, |space| compare.copy_to_slice(0, space));
             let hdr = PktHdr::AtomicReq {
                 id: packet.id(),
                 call,

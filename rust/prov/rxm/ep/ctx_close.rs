@@ -76,7 +76,7 @@ impl CtxDrain {
     }
 
     fn receive(&mut self, receive: &Receive) {
-        self.cq_slots += u32::from(receive.has_room());
+        self.cq_slots += u32::from(receive.has_cq_entry());
         // A multi-receive buffer is returned with its own receive.
         if !receive.is_internal() {
             let _ = self.contexts.push_within_capacity(receive.context);

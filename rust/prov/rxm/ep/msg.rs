@@ -265,14 +265,14 @@ impl Endpoint {
             FI_CLAIM => {
                 // SAFETY: The buffer is dropped with the receive, before the poster's completion is written.
                 let into = unsafe { self.dst_buf(message) }?;
-                self.with_room((bound_cq, bound), |held| {
+                self.with_cq_entry((bound_cq, bound), |held| {
                     held.receive_claimed(at, into, &req)?;
                     held.sinks.rx_stats.ctx(at).record_post();
                     Ok(())
                 })
             }
             DISCARD_CLAIMED => {
-                self.with_room((bound_cq, bound), |held| held.discard_claimed(at, &req))
+                self.with_cq_entry((bound_cq, bound), |held| held.discard_claimed(at, &req))
             }
             flags => {
                 let peek_op = match flags ^ FI_PEEK {
@@ -282,7 +282,7 @@ impl Endpoint {
                     _ => return Err(Errno::EBADFLAGS),
                 };
                 let spec = self.spec(bound, message)?;
-                while self.with_room((bound_cq, bound), |held| {
+                while self.with_cq_entry((bound_cq, bound), |held| {
                     held.peek(at, (&spec, peek_op), &req)
                 })? {
                     bound_cq.queue.release();
@@ -323,7 +323,7 @@ impl Endpoint {
         (into, spec): (PostedDst<'_>, MatchSpec),
         req: &RecvReq,
     ) -> Result {
-        let again = self.with_room((bound_cq, bound), |held| {
+        let again = self.with_cq_entry((bound_cq, bound), |held| {
             let mut receive = held.receive(at, into, req).ok_or(Errno::EAGAIN)?;
             receive.spec = spec;
             held.post(receive)
@@ -444,7 +444,7 @@ impl Endpoint {
 
     /// Reserves a completion queue entry and runs `act`. The entry is released if `act` fails.
     #[inline(always)]
-    fn with_room<T>(
+    fn with_cq_entry<T>(
         &self,
         (bound_cq, bound): (&BoundCq, &Bound),
         act: impl FnOnce(&mut Held<'_>) -> Result<T>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Slots of the receives of a shared receive context, for vectors that an entry has no room for. Guarded by the lock of
-//! the context.
+//! Slots of the receives of a shared receive context, for vectors that an entry has no space for. Guarded by the lock
+//! of the context.
 //!
 //! A receive has its slot until it is reported. Its node of the matcher is reused when it matches a message, so a slot
 //! has a number of its own, from 1 on, which is the receive's `peer_entry`.

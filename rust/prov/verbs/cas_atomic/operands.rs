@@ -17,7 +17,7 @@ use crate::{
 pub(in crate::prov::verbs) fn copy_operands(from: &[Segment], to: &mut [u8]) -> Result {
     let mut rest = to;
     for segment in from.iter().filter(|segment| !segment.is_empty()) {
-        let (room, left) = rest
+        let (space, left) = rest
             .split_at_mut_checked(segment.len())
             .ok_or(Errno::EMSGSIZE)?;
         if !VALID_ADDRS.contains(&segment.addr()) {
@@ -25,7 +25,7 @@ pub(in crate::prov::verbs) fn copy_operands(from: &[Segment], to: &mut [u8]) -> 
         }
         let from = segment.addr() as *const u8;
         // SAFETY: By the segment's invariant its memory is valid, and does not overlap `to`.
-        unsafe { ptr::copy_nonoverlapping(from, room.as_mut_ptr(), room.len()) };
+        unsafe { ptr::copy_nonoverlapping(from, space.as_mut_ptr(), space.len()) };
         rest = left;
     }
     Ok(())

@@ -121,7 +121,7 @@ impl WorkQueue {
         is_done
     }
 
-    /// Posts the next work request of an operation. The device's queue always has room for it.
+    /// Posts the next work request of an operation. The device's queue always has space for it.
     fn post_cas_request(&self, index: u32, flags: SendFlags) -> Result {
         let cas_atomics = self.cas_atomics.as_ref().ok_or(Errno::EOPNOTSUPP)?;
         let (request, result) = cas_atomics.next_request(index).ok_or(Errno::EOPBADSTATE)?;

@@ -59,11 +59,11 @@ impl provider::CompletionQueue for Cq {
     #[inline(always)]
     fn read(&self, entries: Entries<'_>) -> Result<usize> {
         match entries {
-            Entries::Context(room) => self.read_into(room),
-            Entries::Msg(room) => self.read_into(room),
-            Entries::Data(room) => self.read_into(room),
-            Entries::Tagged(room) => self.read_into(room),
-            Entries::Sourced(room) => self.read_into(room),
+            Entries::Context(space) => self.read_into(space),
+            Entries::Msg(space) => self.read_into(space),
+            Entries::Data(space) => self.read_into(space),
+            Entries::Tagged(space) => self.read_into(space),
+            Entries::Sourced(space) => self.read_into(space),
         }
     }
 

@@ -23,8 +23,8 @@ impl Cq {
     /// Adds a work queue to the table, and reserves entries for its completions that belong to no
     /// slot, for example drain markers. May sleep.
     ///
-    /// Posts reserve no entries while the queue has room for everything that its work queues can
-    /// post. When a work queue is added for which the room does not suffice, accounting starts for
+    /// Posts reserve no entries while the queue has space for everything that its work queues can
+    /// post. When a work queue is added for which the space does not suffice, accounting starts for
     /// all of them: each post then reserves an entry, and the retirement of the operation releases
     /// it.
     ///

@@ -125,12 +125,12 @@ impl Endpoint {
     fn count_parts(&self, request: &TxRequest, mut cursor: RmaCursor<'_>) -> Result<u32> {
         let mut last = 0;
         loop {
-            let mut room = self.sge_limit(request);
+            let mut space = self.sge_limit(request);
             cursor.take_part(|addr, entry, descriptor| match request.inject {
                 true => Ok(entry.len()),
                 false => {
                     let entry = self.cut_read(request, addr, entry);
-                    measure_pieces(&self.pd, &entry, descriptor, &mut room)
+                    measure_pieces(&self.pd, &entry, descriptor, &mut space)
                 }
             })?;
             if cursor.is_done() {

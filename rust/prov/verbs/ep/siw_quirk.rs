@@ -72,7 +72,7 @@ const MAX_KICKS: u32 = 6;
 pub(in super::super) const KICK_WR_ID: u64 = 1 << 63;
 
 /// Returns the limit of the kicks that an endpoint on `device` posts, for which its queues have
-/// room in addition to other work requests.
+/// space in addition to other work requests.
 pub(in super::super) fn max_kicks(device: &Device) -> u32 {
     match device.is_siw {
         true => MAX_KICKS,

@@ -27,7 +27,7 @@ impl WorkQueue {
         op_at: impl Fn(u32) -> OpDesc,
         mut post: impl FnMut(&mut ReservedSlot<'_>, u32) -> Result,
     ) -> core::result::Result<(), (Errno, Option<(u32, u32)>)> {
-        let locked = self.lock_with_room(count, reserves_entries);
+        let locked = self.lock_with_space(count, reserves_entries);
         let (mut producer, has_entries) = locked.map_err(|errno| (errno, None))?;
         let mut last = None;
         for number in 0..count {
@@ -56,7 +56,7 @@ impl WorkQueue {
     /// # Errors
     ///
     /// -FI_EAGAIN without that many free slots or entries, -FI_EOPBADSTATE without a target.
-    fn lock_with_room(
+    fn lock_with_space(
         &self,
         count: u32,
         reserves_entries: bool,
@@ -66,8 +66,8 @@ impl WorkQueue {
             let target = producer.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
             let has_slots = count <= self.depth.saturating_sub(used);
             let is_counted = reserves_entries && producer.is_accounting;
-            let has_room = has_slots && (!is_counted || target.cq.reserve_entries(count));
-            Ok(has_room.then_some(is_counted))
+            let has_space = has_slots && (!is_counted || target.cq.reserve_entries(count));
+            Ok(has_space.then_some(is_counted))
         };
         let mut producer = self.lock_data();
         let mut found = find(&producer)?;

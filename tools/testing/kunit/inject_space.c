@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * CONTRACT, EP 4, EP 7, EP 12 and CQ 16: operations without an entry release
- * their room behind unread entries, and a handler is called when there is room
+ * their space behind unread entries, and a handler is called when there is space
  * again.
  */
 
@@ -108,7 +108,7 @@ static void ep_04_unread_entries_fill_the_queue(struct kunit *test)
 		KUNIT_ASSERT_EQ(test, 0, send_reported(pair, i));
 	for (int i = 0; i < DEPTH; i++)
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[1], &entry, 1));
-	/* fi_cq_read(NULL, 0) frees no room of unread entries. */
+	/* fi_cq_read(NULL, 0) frees no space of unread entries. */
 	for (int i = 0; i < 3; i++) {
 		KUNIT_EXPECT_EQ(test, -FI_EAGAIN, way->post(pair->ep[0]));
 		KUNIT_EXPECT_EQ(test, 0, tr_await(pair->cq[0]));
@@ -122,7 +122,7 @@ static void ep_04_unread_entries_fill_the_queue(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_cq_read(pair->cq[0], NULL, 0));
 }
 
-/* Posts until there is room; reads no entry. */
+/* Posts until there is space; reads no entry. */
 static int post_until_accepted(struct kofi_pair *pair, ssize_t (*post)(struct fid_ep *ep))
 {
 	return retry_while_eagain(post(pair->ep[0]));
@@ -165,7 +165,7 @@ static void post_receive(struct kunit *test, struct fid_ep *ep, struct fid_cq *c
 	})));
 }
 
-/* More than a small completion queue has room for. */
+/* More than a small completion queue has space for. */
 #define PLENTY	1000
 
 static void cq_14_sends_without_entries_release_their_cq_slots(struct kunit *test)
@@ -174,31 +174,31 @@ static void cq_14_sends_without_entries_release_their_cq_slots(struct kunit *tes
 	struct kofi_pair *pair = fx_pair(test, &opts);
 	struct fi_cq_tagged_entry entry;
 	struct fid_ep *ep, *peer;
-	int room = 0, count = 0;
+	int space = 0, count = 0;
 	ssize_t ret;
 
 	ep = fx_ep(test, pair->domain, pair->info);
 	fx_bind(test, ep, pair->eq, pair->cq[0], FI_TRANSMIT | FI_RECV);
 	peer = fx_connect(test, pair->domain, ep, pair->pep, pair->eq, pair->cq[1]);
-	/* Writes as many entries as the completion queue has room for. */
+	/* Writes as many entries as the completion queue has space for. */
 	do {
 		post_receive(test, peer, pair->cq[1]);
 		ret = tr_send(ep, NULL, 0);
-		room += !ret;
+		space += !ret;
 	} while (!ret);
 	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
-	KUNIT_ASSERT_LT_MSG(test, room, PLENTY, "the send queue was the limit");
-	for (int i = 0; i < room; i++)
+	KUNIT_ASSERT_LT_MSG(test, space, PLENTY, "the send queue was the limit");
+	for (int i = 0; i < space; i++)
 		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[0], &entry, 1));
 	/* Repeat this behind injects of the other endpoint. */
 	for (int i = 0; i < DEPTH - 1; i++) {
 		post_receive(test, pair->ep[1], pair->cq[1]);
 		KUNIT_ASSERT_EQ(test, 0, inject(pair->ep[0]));
 	}
-	for (; count < room; count++) {
+	for (; count < space; count++) {
 		post_receive(test, peer, pair->cq[1]);
 		KUNIT_ASSERT_EQ_MSG(test, 0, retry_while_eagain(tr_send(ep, NULL, 0)),
-				    "send %d of %d", count, room);
+				    "send %d of %d", count, space);
 	}
 }
 
@@ -263,7 +263,7 @@ struct progress {
 	struct kofi_rdm		*to;		/* RDM peer */
 };
 
-/* Injects until there is no room, and again after a call of the handler, which finds no entry. */
+/* Injects until there is no space, and again after a call of the handler, which finds no entry. */
 static void inject_by_calls(struct kunit *test, struct hd_queue *queue, struct fid_ep *ep,
 			    fi_addr_t to, void (*receive)(struct kunit *, void *), void *arg,
 			    int *sent)
@@ -290,7 +290,7 @@ struct peer {
 	u8		*byte;
 };
 
-/* More receives than fit at once, each posted when there is room. */
+/* More receives than fit at once, each posted when there is space. */
 static void receive_all(struct kunit *test, void *arg)
 {
 	struct peer *peer = arg;
@@ -330,7 +330,7 @@ static void cq_16_handler_is_called_when_injects_can_be_posted(struct kunit *tes
 	hd_check(test, queue);
 }
 
-/* closed[0] takes all the room of the queue that ep[0] shares. */
+/* closed[0] takes all the space of the queue that ep[0] shares. */
 static void cq_16_handler_is_called_when_a_close_releases_cq_slots(struct kunit *test)
 {
 	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
@@ -410,7 +410,7 @@ static struct kunit_case cases[] = {
 };
 
 static struct kunit_suite suite = {
-	.name = "kofi_inject_room",
+	.name = "kofi_inject_space",
 	.test_cases = cases,
 };
 
@@ -421,7 +421,7 @@ static struct kunit_case datagram_cases[] = {
 };
 
 static struct kunit_suite datagram_suite = {
-	.name = "kofi_rdm_inject_room",
+	.name = "kofi_rdm_inject_space",
 	.test_cases = datagram_cases,
 };
 
