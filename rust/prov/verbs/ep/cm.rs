@@ -47,6 +47,10 @@ const RESOLVE_TIMEOUT_MS: u32 = 2000;
 /// Encodes 0.64 ms as the delay of an RNR retry; rdma_cm's default is 655 ms.
 const MIN_RNR_TIMER: u8 = 12;
 
+/// Encodes 20.48 ms, for endpoints that share receives: all of their peers send again what was not received, which may
+/// take the CPU time that posting receives needs.
+const SHARED_MIN_RNR_TIMER: u8 = 22;
+
 /// Returns whether the errno of a failed call means that there is no route to the peer.
 fn is_unreachable(error: kernel::error::Error) -> bool {
     error == ENETUNREACH || error == EHOSTUNREACH || error == ENODEV || error == ETIMEDOUT
@@ -111,7 +115,10 @@ impl Endpoint {
 
     /// Sets the timers and the traffic class of an id, before it connects or accepts.
     fn set_id_options(&self, id: &CmIdRef) -> Result {
-        id.set_min_rnr_timer(MIN_RNR_TIMER)?;
+        id.set_min_rnr_timer(match self.attrs.uses_srx {
+            true => SHARED_MIN_RNR_TIMER,
+            false => MIN_RNR_TIMER,
+        })?;
         if let Some(timeout) = self.options.retries().ack_timeout {
             id.set_ack_timeout(timeout)?;
         }
