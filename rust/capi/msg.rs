@@ -8,7 +8,6 @@ use super::{
 };
 use crate::fi::provider::{
     Endpoint,
-    Operation,
     SingleSegment, //
 };
 
@@ -79,8 +78,7 @@ impl<E: Endpoint> Table<E> {
 
             send: fn fi_send(ep: TypedEp<'_, E>, buf, len, desc, dest_addr, context) -> isize {
                 let args = (context, ep.tx_op_flags());
-                let post =
-                    |one: &SingleSegment<'_>| ep.provider.try_fast_transmit(Operation::Send, one);
+                let post = |one: &SingleSegment<'_>| ep.try_fast_send(one, untagged(dest_addr));
                 // SAFETY: The memory and its descriptor are valid until the transfer completes.
                 unsafe { try_fast_post(buf, len, desc, args, post) }
             } else {
@@ -90,9 +88,7 @@ impl<E: Endpoint> Table<E> {
             }
 
             inject: fn fi_inject(ep: TypedEp<'_, E>, buf, len, dest_addr) -> isize {
-                let flags = ep.tx_op_flags();
-                let post =
-                    |memory: &Segment| ep.provider.try_fast_inject(Operation::Send, memory, flags);
+                let post = |memory: &Segment| ep.try_fast_inject(memory, untagged(dest_addr));
                 // SAFETY: The memory is valid during the call.
                 unsafe { try_fast_inject(buf, len, post) }
             } else {

@@ -72,10 +72,10 @@ impl<E: Endpoint> Table<E> {
             read: fn fi_read(
                 ep: TypedEp<'_, E>, buf, len, desc, src_addr, addr, key, context,
             ) -> isize {
-                let remote = fi_rma_iov { addr, len, key };
+                let (remote, to) = (fi_rma_iov { addr, len, key }, untagged(src_addr));
                 let post = |one: &SingleSegment<'_>| {
                     let op = Operation::Rma(Rma::Read, slice::from_ref(&remote));
-                    ep.provider.try_fast_transmit(op, one)
+                    ep.provider.try_fast_transmit(op, one, to)
                 };
                 // SAFETY: The memory and its descriptor are valid until the transfer completes.
                 unsafe { try_fast_post(buf, len, desc, (context, ep.tx_op_flags()), post) }
@@ -89,10 +89,10 @@ impl<E: Endpoint> Table<E> {
             write: fn fi_write(
                 ep: TypedEp<'_, E>, buf, len, desc, dest_addr, addr, key, context,
             ) -> isize {
-                let remote = fi_rma_iov { addr, len, key };
+                let (remote, to) = (fi_rma_iov { addr, len, key }, untagged(dest_addr));
                 let post = |one: &SingleSegment<'_>| {
                     let op = Operation::Rma(Rma::Write, slice::from_ref(&remote));
-                    ep.provider.try_fast_transmit(op, one)
+                    ep.provider.try_fast_transmit(op, one, to)
                 };
                 // SAFETY: The memory and its descriptor are valid until the transfer completes.
                 unsafe { try_fast_post(buf, len, desc, (context, ep.tx_op_flags()), post) }
@@ -105,10 +105,10 @@ impl<E: Endpoint> Table<E> {
 
             inject: fn fi_inject_write(ep: TypedEp<'_, E>, buf, len, dest_addr, addr, key) -> isize {
                 let flags = ep.tx_op_flags();
-                let remote = fi_rma_iov { addr, len, key };
+                let (remote, to) = (fi_rma_iov { addr, len, key }, untagged(dest_addr));
                 let post = |memory: &Segment| {
                     let op = Operation::Rma(Rma::Write, slice::from_ref(&remote));
-                    ep.provider.try_fast_inject(op, memory, flags)
+                    ep.provider.try_fast_inject(op, memory, flags, to)
                 };
                 // SAFETY: The memory is valid during the call.
                 unsafe { try_fast_inject(buf, len, post) }

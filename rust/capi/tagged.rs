@@ -6,7 +6,10 @@ use super::{
     prelude::*,
     xfer_args::*, //
 };
-use crate::fi::provider::Endpoint;
+use crate::fi::provider::{
+    Endpoint,
+    SingleSegment, //
+};
 
 /// Table of calls for endpoints of type `E`.
 pub(super) struct Table<E>(PhantomData<E>);
@@ -56,12 +59,6 @@ impl<E: Endpoint> Table<E> {
                 Ok(unsafe { post_any_vector(iov, desc, count, args, |message| ep.receive(message)) })
             }
 
-            send: fn fi_tsend(ep: TypedEp<'_, E>, buf, len, desc, dest_addr, tag, context) -> isize {
-                let args = ep.tx_args(context).with_peer(dest_addr).with_tag(tag, 0);
-                // SAFETY: The memory and its descriptor are valid until the transfer completes.
-                unsafe { post_single(buf, len, desc, args, |message| ep.send(message)) }
-            }
-
             sendv: fn fi_tsendv(
                 ep: TypedEp<'_, E>, iov, desc, count, dest_addr, tag, context,
             ) -> isize {
@@ -79,12 +76,6 @@ impl<E: Endpoint> Table<E> {
                 Ok(unsafe { post_any_vector(iov, desc, count, args, |message| ep.send(message)) })
             }
 
-            inject: fn fi_tinject(ep: TypedEp<'_, E>, buf, len, dest_addr, tag) -> isize {
-                let args = ep.inject_args().with_peer(dest_addr).with_tag(tag, 0);
-                // SAFETY: The memory is valid during the call.
-                unsafe { post_single(buf, len, ptr::null_mut(), args, |message| ep.send(message)) }
-            }
-
             senddata: fn fi_tsenddata(
                 ep: TypedEp<'_, E>, buf, len, desc, data, dest_addr, tag, context,
             ) -> isize {
@@ -100,6 +91,28 @@ impl<E: Endpoint> Table<E> {
                 let args = ep.inject_args().with_data(data);
                 let args = args.with_peer(dest_addr).with_tag(tag, 0);
                 // SAFETY: The memory is valid during the call.
+                unsafe { post_single(buf, len, ptr::null_mut(), args, |message| ep.send(message)) }
+            }
+        }
+        fast {
+            send: fn fi_tsend(ep: TypedEp<'_, E>, buf, len, desc, dest_addr, tag, context) -> isize {
+                let args = (context, ep.tx_op_flags());
+                let post = |one: &SingleSegment<'_>| ep.try_fast_send(one, tagged(dest_addr, tag));
+                // SAFETY: The memory and its descriptor are valid until the transfer completes.
+                unsafe { try_fast_post(buf, len, desc, args, post) }
+            } else {
+                let args = ep.tx_args(context).with_peer(dest_addr).with_tag(tag, 0);
+                // SAFETY: As above.
+                unsafe { post_single(buf, len, desc, args, |message| ep.send(message)) }
+            }
+
+            inject: fn fi_tinject(ep: TypedEp<'_, E>, buf, len, dest_addr, tag) -> isize {
+                let post = |memory: &Segment| ep.try_fast_inject(memory, tagged(dest_addr, tag));
+                // SAFETY: The memory is valid during the call.
+                unsafe { try_fast_inject(buf, len, post) }
+            } else {
+                let args = ep.inject_args().with_peer(dest_addr).with_tag(tag, 0);
+                // SAFETY: As above.
                 unsafe { post_single(buf, len, ptr::null_mut(), args, |message| ep.send(message)) }
             }
         }

@@ -12,6 +12,7 @@ use crate::{
     fi::{
         mr::ep_region::RegionMemory,
         provider::{
+            Destination,
             Endpoint,
             Message,
             Operation,
@@ -118,6 +119,24 @@ impl<E: Endpoint> TypedEp<'_, E> {
         self.provider.transmit(Operation::Send, message)
     }
 
+    /// Posts a send on the fast path; `None` if the fast path does not apply.
+    #[inline(always)]
+    pub(super) fn try_fast_send(
+        &self,
+        single: &SingleSegment<'_>,
+        to: Destination,
+    ) -> Option<Result> {
+        self.provider.try_fast_transmit(Operation::Send, single, to)
+    }
+
+    /// Injects a message on the fast path; `None` if the fast path does not apply.
+    #[inline(always)]
+    pub(super) fn try_fast_inject(&self, memory: &Segment, to: Destination) -> Option<Result> {
+        let flags = self.tx_op_flags();
+        self.provider
+            .try_fast_inject(Operation::Send, memory, flags, to)
+    }
+
     /// Posts a receive.
     #[inline(always)]
     pub(super) fn receive(&self, message: &Message<'_>) -> Result {
@@ -145,6 +164,21 @@ impl<E: Endpoint> TypedEp<'_, E> {
         let remote = fi_rma_iov { addr, len, key };
         let op = Operation::Rma(op, slice::from_ref(&remote));
         self.provider.transmit(op, message)
+    }
+}
+
+/// Returns the destination of an untagged transfer.
+#[inline(always)]
+pub(super) fn untagged(peer: fi_addr_t) -> Destination {
+    Destination { peer, tag: None }
+}
+
+/// Returns the destination of a tagged message.
+#[inline(always)]
+pub(super) fn tagged(peer: fi_addr_t, tag: u64) -> Destination {
+    Destination {
+        peer,
+        tag: Some(tag),
     }
 }
 

@@ -55,6 +55,7 @@ pub use endpoint::{
     ScalableEndpoint, //
 };
 pub use message::{
+    Destination,
     Message,
     Operation,
     Rma,

@@ -22,6 +22,7 @@ use super::{
         stx, //
     },
     not_implemented,
+    Destination,
     Message,
     Operation,
     RegionCore,
@@ -227,6 +228,7 @@ pub trait Endpoint: Any + Send + Sync {
         &self,
         _operation: Operation<'_>,
         _single: &SingleSegment<'_>,
+        _to: Destination,
     ) -> Option<Result> {
         None
     }
@@ -240,6 +242,7 @@ pub trait Endpoint: Any + Send + Sync {
         _operation: Operation<'_>,
         _segment: &Segment,
         _flags: u64,
+        _to: Destination,
     ) -> Option<Result> {
         None
     }

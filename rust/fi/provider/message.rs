@@ -89,6 +89,15 @@ impl<'a> Message<'a> {
     }
 }
 
+/// Peer of a transfer on the fast path.
+#[derive(Clone, Copy)]
+pub struct Destination {
+    /// Address of the peer; ignored with [`Peers::One`](super::Peers::One).
+    pub peer: fi_addr_t,
+    /// Tag of a tagged message.
+    pub tag: Option<u64>,
+}
+
 /// The local parameters of a fast-path transfer: one memory segment and the endpoint's default flags.
 #[derive(Clone, Copy)]
 pub struct SingleSegment<'a> {

@@ -9,6 +9,7 @@ pub(super) mod enable;
 pub(super) mod msg;
 pub(super) mod ops;
 pub(super) mod rma;
+mod short;
 pub(super) mod tagged;
 
 pub(super) use self::{

@@ -25,18 +25,21 @@ use super::{
     },
     inflight::Inflight,
     info::PoolSize,
+    iov::PostedSrc,
     matcher::SEARCH_STEP,
     pkt_buf::Packet,
     rx_entry::Receive,
     rx_pool::RxPool,
     turn::Turn,
+    tx_op::TxComp,
     tx_pool::{
         queued::QueuedOps,
         unresolved::Unresolved,
         TxPool,
         TxShare, //
     },
-    unexpected::UnexpMsg, //
+    unexpected::UnexpMsg,
+    wire::Message, //
 };
 use crate::{
     fi::{
@@ -58,7 +61,12 @@ fn cache_place(addr: &SocketAddr) -> usize {
         SocketAddr::V4(addr) => u32::from(*addr.ip()),
         SocketAddr::V6(addr) => addr.ip().to_bits() as u32,
     };
-    (ip ^ u32::from(addr.port())) as usize % PEER_CACHE
+    place_of(ip, addr.port())
+}
+
+#[inline(always)]
+fn place_of(ip: u32, port: u16) -> usize {
+    (ip ^ u32::from(port)) as usize % PEER_CACHE
 }
 
 /// Number of reserved transmit buffers, of which a connected peer may hold one. They have the numbers from 0 on, and the
@@ -262,6 +270,32 @@ impl EpState {
         let peer_idx = peer_av.find(addr).and_then(peer_idx_of)?;
         self.peer_cache[place] = peer_idx;
         Some(peer_idx)
+    }
+
+    /// Posts a short message to the peer at an IPv4 address. Returns false, without any effect, unless the peer was used
+    /// recently, is connected, and has no deferred operations, and the message has a buffer and a credit.
+    #[inline(always)]
+    pub(super) fn post_short(
+        &mut self,
+        (ip, port): (u32, u16),
+        comp: TxComp,
+        message: &Message,
+        from: &PostedSrc<'_>,
+    ) -> bool {
+        let Self {
+            peers,
+            peer_cache,
+            tx_pool,
+            inflight,
+            ..
+        } = self;
+        let peer_idx = peer_cache[place_of(ip, port)];
+        match peers.get_mut(peer_idx as usize) {
+            Some(Some(peer)) if peer.is_at(ip, port) => {
+                peer.post_short(peer_idx, (comp, message, from), inflight, tx_pool)
+            }
+            _ => false,
+        }
     }
 
     /// Queues a peer for the connection manager, unless it is queued.

@@ -9,6 +9,7 @@ use super::{
     ep_state::RESERVES,
     inflight::Indexed,
     iov::{
+        PostedSrc,
         Slot,
         SrcBuf, //
     },
@@ -376,6 +377,14 @@ impl Packet {
     #[inline(never)]
     pub(super) fn write_any(&mut self, to: u64, hdr: &PktHdr, payload: usize) {
         self.write(to, hdr, payload);
+    }
+
+    /// Makes the message an eager one, with its packet complete for a peer whose connection id is `to`.
+    #[inline(always)]
+    pub(super) fn write_eager(&mut self, to: u64, message: &wire::Message, from: &PostedSrc<'_>) {
+        from.copy_to_slice(0, self.payload());
+        self.write(to, &PktHdr::Eager(*message), from.len());
+        self.state = BufState::Tx(TxOp::Eager);
     }
 
     /// Completes the next packet of the operation for a peer whose connection id is `to`.

@@ -32,7 +32,7 @@ use crate::{
 use kernel::time::delay::fsleep;
 
 /// Largest copy in bytes that is made with interrupts disabled, because it takes less time than releasing the lock.
-const SHORT_COPY: usize = 256;
+pub(super) const SHORT_COPY: usize = 256;
 
 /// Interval between two checks whether there is a turn or a copy.
 const QUIESCE_INTERVAL: Delta = Delta::from_micros(20);

@@ -88,6 +88,15 @@ impl TxBufs {
         self.free.len()
     }
 
+    /// Takes a buffer for an operation to the peer that owns `share`, if the peer may have one more.
+    #[inline(always)]
+    fn try_take(&mut self, share: &mut TxShare) -> Option<ListBox<Packet>> {
+        match !self.free.is_empty() && self.budget.take(share, epoch_clock) {
+            true => self.free.pop(),
+            false => None,
+        }
+    }
+
     /// Takes a buffer for an operation to the peer that owns `share`. If it may have none, `tx_waiter` is woken when a
     /// buffer is put back: it is entered under the lock that buffers are put back under.
     #[inline(always)]
@@ -96,11 +105,11 @@ impl TxBufs {
         share: &mut TxShare,
         tx_waiter: &Arc<TxWaiter>,
     ) -> Option<ListBox<Packet>> {
-        if !self.free.is_empty() && self.budget.take(share, epoch_clock) {
-            return self.free.pop();
+        let packet = self.try_take(share);
+        if packet.is_none() {
+            self.waiters.add(tx_waiter);
         }
-        self.waiters.add(tx_waiter);
-        None
+        packet
     }
 
     /// Takes a buffer for a segment to the peer that owns `share`.
@@ -172,6 +181,12 @@ impl TxPool {
             }
             bufs.waiters.wake();
         }
+    }
+
+    /// Takes a buffer for an operation to the peer that owns `share`, if the peer may have one more.
+    #[inline(always)]
+    pub(super) fn try_take(&mut self, share: &mut TxShare) -> Option<ListBox<Packet>> {
+        self.with(|bufs| bufs.try_take(share))
     }
 
     /// Takes a buffer for an operation to the peer that owns `share`, if the peer may have one more. Otherwise

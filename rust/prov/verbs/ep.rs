@@ -320,8 +320,12 @@ impl provider::Endpoint for Endpoint {
         &self,
         operation: Operation<'_>,
         single: &provider::SingleSegment<'_>,
+        to: provider::Destination,
     ) -> Option<Result> {
-        self.post_fast::<false>(operation, single)
+        match to.tag {
+            None => self.post_fast::<false>(operation, single),
+            Some(_) => None,
+        }
     }
 
     #[inline(always)]
@@ -330,8 +334,12 @@ impl provider::Endpoint for Endpoint {
         operation: Operation<'_>,
         segment: &Segment,
         flags: u64,
+        to: provider::Destination,
     ) -> Option<Result> {
-        self.post_inject_fast(operation, segment, flags)
+        match to.tag {
+            None => self.post_inject_fast(operation, segment, flags),
+            Some(_) => None,
+        }
     }
 
     #[inline(always)]

@@ -48,6 +48,7 @@ UNSAFE_FILES = {
     "rust/prov/rxm/ep/atomic.rs",
     "rust/prov/rxm/ep/msg.rs",
     "rust/prov/rxm/ep/rma.rs",
+    "rust/prov/rxm/ep/short.rs",
     "rust/prov/rxm/multi_recv.rs",
     "rust/prov/rxm/peer_srx.rs",
     "rust/prov/rxm/pkt_buf.rs",

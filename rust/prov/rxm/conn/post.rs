@@ -5,12 +5,16 @@
 use super::{
     super::{
         inflight::Inflight,
-        iov::SrcBuf,
+        iov::{
+            PostedSrc,
+            SrcBuf, //
+        },
         pkt_buf::Packet,
         tx_op::{
             RndvState,
             RndvTx,
             SarTx,
+            TxComp,
             TxOp, //
         },
         tx_pool::{
@@ -19,6 +23,7 @@ use super::{
         },
         wire::{
             Extensions,
+            Message,
             SegPos, //
         },
     },
@@ -35,7 +40,27 @@ use crate::{
     },
 };
 
+impl Conn {
+    /// Returns the connection with its id if it is open, the peer is on another host, and no operation holds the
+    /// connection.
+    #[inline(always)]
+    fn for_short(&mut self) -> Option<(&mut Self, u64)> {
+        let is_plain = !self.is_closing
+            && !self.tx_exclusive
+            && !self.lower.is_local_path
+            && self.shutdown.may_start_ops();
+        let to = self.remote_conn_id.filter(|_| is_plain)?;
+        Some((self, to))
+    }
+}
+
 impl Peer {
+    /// Returns whether the peer listens at this IPv4 address.
+    #[inline(always)]
+    pub(in super::super) fn is_at(&self, ip: u32, port: u16) -> bool {
+        matches!(self.addr, SocketAddr::V4(addr) if addr.port() == port && addr.ip().to_bits() == ip)
+    }
+
     /// Posts an operation if none is deferred. On failure returns the packet buffer, and an errno if the operation
     /// can never be posted.
     #[inline(always)]
@@ -48,6 +73,46 @@ impl Peer {
         match self.deferred.is_empty() {
             true => self.post_next(packet, inflight, tx_pool),
             false => Err((packet, None)),
+        }
+    }
+
+    /// Posts a short message. Returns false, without any effect, if it has to wait.
+    #[inline(always)]
+    pub(in super::super) fn post_short(
+        &mut self,
+        peer_idx: u32,
+        (comp, message, from): (TxComp, &Message, &PostedSrc<'_>),
+        inflight: &mut Inflight<Packet>,
+        tx_pool: &mut TxPool,
+    ) -> bool {
+        if !self.deferred.is_empty() || self.is_registering {
+            return false;
+        }
+        let Some((conn, to)) = self.conn.as_mut().and_then(Conn::for_short) else {
+            return false;
+        };
+        if conn.check_context(message.context).is_err() || !conn.may_send() {
+            return false;
+        }
+        let Some(mut packet) = tx_pool.try_take(&mut self.tx_share) else {
+            conn.credits.return_credit();
+            return false;
+        };
+        packet.begin(comp);
+        packet.peer_idx = peer_idx;
+        packet.conn_gen = conn.conn_gen;
+        packet.write_eager(to, message, from);
+        match Packet::send(packet, inflight, &conn.lower) {
+            Ok(()) => {
+                self.tx_count += 1;
+                true
+            }
+            Err(error) => {
+                conn.note_post_error(error.errno);
+                conn.credits.return_credit();
+                tx_pool.put(error.node, &mut self.tx_share, false);
+                false
+            }
         }
     }
 

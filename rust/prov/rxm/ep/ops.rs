@@ -36,10 +36,12 @@ use crate::{
             self,
             Bindings,
             CqBinding,
+            Destination,
             EpOption,
             Message,
             Operation,
-            Peers, //
+            Peers,
+            SingleSegment, //
         },
     },
     util::context, //
@@ -133,6 +135,33 @@ impl provider::Endpoint for Endpoint {
         match operation {
             Operation::Send => self.send(message),
             Operation::Rma(way, remote) => self.post_rma(way, remote, message),
+        }
+    }
+
+    #[inline(always)]
+    fn try_fast_transmit(
+        &self,
+        operation: Operation<'_>,
+        single: &SingleSegment<'_>,
+        to: Destination,
+    ) -> Option<Result> {
+        match operation {
+            Operation::Send => self.try_short_send(single, to),
+            Operation::Rma(..) => None,
+        }
+    }
+
+    #[inline(always)]
+    fn try_fast_inject(
+        &self,
+        operation: Operation<'_>,
+        segment: &Segment,
+        flags: u64,
+        to: Destination,
+    ) -> Option<Result> {
+        match operation {
+            Operation::Send => self.try_short_inject(segment, flags, to),
+            Operation::Rma(..) => None,
         }
     }
 
