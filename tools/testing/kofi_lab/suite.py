@@ -173,22 +173,23 @@ def run_guests(session: Session, chosen: list[plan.Scenario]) -> None:
 
 
 def soak(pattern: str, lanes: list[str]) -> int:
-    """Runs the long scenarios and checks, and the tests of a kernel with kOFI in its tree. Returns the exit status."""
-    results = Results()
+    """Runs the long scenarios and checks, and the tests of a kernel with kOFI in its tree. Returns the exit status.
 
-    def run_checks(wait_for_builds: Callable[[], None]) -> None:
-        wait_for_builds()
+    The lanes run one after another: beside the guests of other lanes, long KUnit cases would exceed KUnit's time limit.
+    """
+    results = Results()
+    choice = Choice("soak", lambda lane: plan.select("soak", lane, pattern))
+
+    def work() -> None:
+        setup.ensure(*setup.SOAK)
+        for name in LANES:
+            if name in lanes:
+                run_lanes(results, choice, [name], lambda wait_for_builds: wait_for_builds())
         if "plain" in lanes:
             static.run(static.SOAK, kernel.ensure(lane("plain")), results, pattern)
         if "uml" in lanes and (not pattern or matches(pattern, kunit_tree.NAME)):
             for name, errors in kunit_tree.run().items():
                 static.record(results, name, errors)
-
-    choice = Choice("soak", lambda lane: plan.select("soak", lane, pattern))
-
-    def work() -> None:
-        setup.ensure(*setup.SOAK)
-        run_lanes(results, choice, lanes, run_checks)
 
     count_errors(results, work)
     results.report()

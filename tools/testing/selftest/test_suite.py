@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests that an exception in a run counts as a failed test."""
+"""Tests that an exception in a run counts as a failed test, and that the lanes of the soak run one by one."""
 
 import contextlib
 import io
 import unittest
+from unittest.mock import patch
 
 from kofi_lab.output import LabError
 from kofi_lab.results import PASSED, Results
-from kofi_lab.suite import count_errors
+from kofi_lab.suite import count_errors, soak
 
 
 def fail(error: BaseException) -> None:
@@ -49,3 +50,16 @@ class CountErrorsTest(unittest.TestCase):
     def test_an_interrupt_is_raised_and_not_counted(self) -> None:
         with self.assertRaises(KeyboardInterrupt):
             self.run_counted(KeyboardInterrupt())
+
+
+class SoakTest(unittest.TestCase):
+    """A soak whose lanes run nothing."""
+
+    def test_the_lanes_run_one_after_another(self) -> None:
+        with (
+            patch("kofi_lab.suite.setup.ensure"),
+            patch("kofi_lab.suite.run_lanes") as run_lanes,
+            contextlib.redirect_stdout(io.StringIO()),
+        ):
+            soak("nvme", ["native", "smp"])
+        self.assertEqual([call.args[2] for call in run_lanes.call_args_list], [["smp"], ["native"]])
