@@ -221,6 +221,13 @@ pub trait Endpoint: Any + Send + Sync {
     /// without the flag.
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result;
 
+    /// Sends one segment to a connected peer, and reports a success.
+    fn send_segment(&self, single: &SingleSegment<'_>) -> Result {
+        let descriptors = slice::from_ref(&single.descriptor);
+        let message = Message::with_segment(single.segment, descriptors, single.context);
+        self.transmit(Operation::Send, &message)
+    }
+
     /// Starts a transmit on the fast path. Returns `None`, without any effect, if the fast path cannot take
     /// it.
     #[inline(always)]

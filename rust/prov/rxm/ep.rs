@@ -65,6 +65,7 @@ use crate::{
         srx::SharedReceive,
         stx::SharedTransmit, //
     },
+    util::once::OnceBox, //
 };
 
 /// Completion queue that one direction reports to.
@@ -170,7 +171,7 @@ pub(crate) struct Endpoint {
     min_multi_recv: MinMultiRecv,
     /// Address format, if no address to listen on is given.
     format: u32,
-    cqs: SetOnce<BoundCqs>,
+    cqs: OnceBox<BoundCqs>,
     /// Completion queue for peer transfers.
     transfer_cq: SetOnce<BoundCq>,
     #[pin]
@@ -246,7 +247,7 @@ impl Endpoint {
                 has_multi_recv: info.caps() & FI_MULTI_RECV != 0,
                 min_multi_recv: MinMultiRecv::new(),
                 format: info.addr_format(),
-                cqs: SetOnce::new(),
+                cqs: OnceBox::new(),
                 transfer_cq: SetOnce::new(),
                 refs <- new_mutex!(None, "kofi::rxm::Endpoint"),
             }),
@@ -271,6 +272,7 @@ impl Endpoint {
             transmit: bound_cq(&transmit)?,
             receive: bound_cq(&receive)?,
         };
+        let cqs = KBox::new(cqs, GFP_KERNEL)?;
         // A context uses the address vector of its scalable endpoint, which is enabled.
         let known = match &addresses {
             Some(addresses) => addresses.arc().clone(),
@@ -300,7 +302,7 @@ impl Endpoint {
         }
         *self.refs.lock() = Some(refs);
         // `enable()` is called once.
-        let _ = self.cqs.populate(cqs);
+        let _ = self.cqs.set(cqs);
         Ok(())
     }
 
@@ -387,7 +389,7 @@ impl Endpoint {
     /// -FI_EOPBADSTATE before the endpoint is enabled, -FI_ENOSYS for a receive context.
     #[inline]
     fn tx_path(&self) -> Result<(&BoundCq, &Bound)> {
-        let bound_cq = self.cqs.as_ref().and_then(|cqs| cqs.transmit.as_ref());
+        let bound_cq = self.cqs.get().and_then(|cqs| cqs.transmit.as_ref());
         match (bound_cq, self.core.bound()) {
             (Some(bound_cq), Ok(bound)) => Ok((bound_cq, bound)),
             _ => Err(not_available(self.kind.transmits())),
@@ -401,7 +403,7 @@ impl Endpoint {
     /// -FI_EOPBADSTATE before the endpoint is enabled, -FI_ENOSYS for a transmit context or if receives are shared.
     #[inline]
     fn rx_path(&self) -> Result<(&BoundCq, &Bound)> {
-        let bound_cq = self.cqs.as_ref().and_then(|cqs| cqs.receive.as_ref());
+        let bound_cq = self.cqs.get().and_then(|cqs| cqs.receive.as_ref());
         match (bound_cq, self.core.bound()) {
             (Some(bound_cq), Ok(bound)) if !self.shares_receives => Ok((bound_cq, bound)),
             _ => Err(not_available(self.kind.receives() && !self.shares_receives)),

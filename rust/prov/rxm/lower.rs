@@ -28,7 +28,8 @@ use crate::{
             FabricAttr,
             Message,
             Operation,
-            Provider, //
+            Provider,
+            SingleSegment, //
         },
     },
     util::biased_lock::Threading, //
@@ -180,6 +181,18 @@ impl LowerEp {
         match self.is_registered {
             true => self.ep.core().transmit(operation, message),
             false => self.ep.core().transmit(operation, &plain(message)),
+        }
+    }
+
+    /// Sends one segment, with its descriptor if that is valid in the endpoint's domain.
+    #[inline(always)]
+    pub(super) fn send(&self, single: &SingleSegment<'_>) -> Result {
+        match self.is_registered {
+            true => self.ep.core().send_segment(single),
+            false => self.ep.core().send_segment(&SingleSegment {
+                descriptor: Descriptor::NONE,
+                ..*single
+            }),
         }
     }
 

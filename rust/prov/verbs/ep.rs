@@ -72,6 +72,7 @@ use crate::{
         rundown::Rundown,
         srx::SharedReceive, //
     },
+    util::cold::call_cold, //
 };
 use attrs::EpAttrs;
 use mr::{
@@ -313,6 +314,17 @@ impl provider::Endpoint for Endpoint {
     fn transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
         self.post_transmit(operation, message)
             .map_err(|errno| self.state.transmit_error(errno))
+    }
+
+    fn send_segment(&self, single: &provider::SingleSegment<'_>) -> Result {
+        match self.post_fast::<true>(Operation::Send, single) {
+            Some(posted) => posted,
+            None => call_cold(move || {
+                let descriptors = slice::from_ref(&single.descriptor);
+                let message = Message::with_segment(single.segment, descriptors, single.context);
+                self.transmit(Operation::Send, &message)
+            }),
+        }
     }
 
     #[inline(always)]

@@ -252,7 +252,7 @@ impl provider::Endpoint for Endpoint {
     }
 
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {
-        out.set_state(match self.cqs.as_ref() {
+        out.set_state(match self.cqs.get() {
             Some(_) => KOFI_STATE_ENABLED,
             None => KOFI_STATE_OPEN,
         });
@@ -272,7 +272,7 @@ impl provider::Endpoint for Endpoint {
 
     fn close(&self, reclaim: &mut dyn FnMut(Context)) {
         let refs = self.refs.lock().take();
-        let (Some(mut refs), Some(cqs)) = (refs, self.cqs.as_ref()) else {
+        let (Some(mut refs), Some(cqs)) = (refs, self.cqs.get()) else {
             return;
         };
         let transfer_cq = self.transfer_cq.as_ref().map(|bound_cq| &bound_cq.queue);

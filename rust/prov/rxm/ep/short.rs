@@ -40,19 +40,8 @@ impl Endpoint {
         single: &SingleSegment<'_>,
         to: Destination,
     ) -> Option<Result> {
-        if single.flags & !PLAIN_FLAGS != 0 {
-            return None;
-        }
-        if !single.descriptor.as_ptr().is_null() {
-            let memory = Memory::Segments(slice::from_ref(single.segment));
-            let descriptors = slice::from_ref(&single.descriptor);
-            let domain = &self.core.domain;
-            domain.check_descriptors(memory, descriptors).ok()?;
-        }
-        let always = single.flags & FI_COMPLETION != 0;
-        self.send_short(single.segment, to, single.context, |is_selective| {
-            always || !is_selective
-        })
+        let is_short = single.flags & !PLAIN_FLAGS == 0 && single.segment.len() <= SHORT_COPY;
+        (is_short && self.send_short(single, to, false)).then_some(Ok(()))
     }
 
     /// Injects a short message. Returns `None`, without any effect, if the general path has to send it.
@@ -63,26 +52,38 @@ impl Endpoint {
         flags: u64,
         to: Destination,
     ) -> Option<Result> {
-        if flags & !(PLAIN_FLAGS | FI_INJECT) != 0 || segment.len() > self.inject {
-            return None;
-        }
-        self.send_short(segment, to, Context::NULL, |_| false)
+        let is_short = flags & !(PLAIN_FLAGS | FI_INJECT) == 0
+            && segment.len() <= SHORT_COPY
+            && segment.len() <= self.inject;
+        let single = SingleSegment {
+            segment,
+            descriptor: Descriptor::NONE,
+            context: Context::NULL,
+            flags: 0,
+        };
+        (is_short && self.send_short(&single, to, true)).then_some(Ok(()))
     }
 
-    /// Sends a message; `reports_success` returns whether a success is reported to a queue that is selective or not.
+    /// Sends a message of up to [`SHORT_COPY`] bytes; with `errors_only` a success is not reported. Returns false, without
+    /// any effect, if the general path has to send it.
+    #[inline(never)]
+    fn send_short(&self, single: &SingleSegment<'_>, to: Destination, errors_only: bool) -> bool {
+        let posted = self.try_post_short(single, to, errors_only);
+        posted.is_some()
+    }
+
     #[inline(always)]
-    fn send_short(
+    fn try_post_short(
         &self,
-        segment: &Segment,
+        single: &SingleSegment<'_>,
         to: Destination,
-        context: Context,
-        reports_success: impl FnOnce(bool) -> bool,
-    ) -> Option<Result> {
-        let len = segment.len();
-        if len > SHORT_COPY {
-            return None;
-        }
-        let memory = Memory::Segments(slice::from_ref(segment));
+        errors_only: bool,
+    ) -> Option<()> {
+        let memory = Memory::Segments(slice::from_ref(single.segment));
+        let domain = &self.core.domain;
+        domain
+            .check_descriptors(memory, slice::from_ref(&single.descriptor))
+            .ok()?;
         // SAFETY: The memory is copied before this call returns.
         let from = unsafe { PostedSrc::borrow(memory, AddrCheck::Kernel, 1) }.ok()?;
         let (bound_cq, bound) = self.tx_path().ok()?;
@@ -91,14 +92,15 @@ impl Endpoint {
             context: u8::try_from(bound.addresses.rx_context(to.peer)).ok()?,
             ack: None,
             tag: to.tag,
-            len: len as u64,
+            len: from.len() as u64,
             data: None,
         };
         let comp = TxComp {
             tx_ctx: self.context,
-            context,
+            context: single.context,
             flags: FI_SEND | to.tag.map_or(FI_MSG, |_| FI_TAGGED),
-            reports_success: reports_success(bound_cq.is_selective),
+            reports_success: single.flags & FI_COMPLETION != 0
+                || !bound_cq.is_selective && !errors_only,
         };
         if !bound_cq.queue.reserve() {
             return None;
@@ -107,8 +109,8 @@ impl Endpoint {
         let (state, sinks) = inner.split();
         if state.post_short(addr, comp, &message, &from) {
             let sent = sinks.tx_stats.ctx(comp.tx_ctx);
-            sent.record_start(comp.flags, len);
-            return Some(Ok(()));
+            sent.record_start(comp.flags, from.len());
+            return Some(());
         }
         drop(inner);
         bound_cq.queue.release();

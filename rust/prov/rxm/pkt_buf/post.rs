@@ -33,7 +33,8 @@ use crate::{
         provider::{
             self,
             Operation,
-            Rma, //
+            Rma,
+            SingleSegment, //
         },
     },
 };
@@ -70,8 +71,13 @@ impl Packet {
         lower: &LowerEp,
     ) -> core::result::Result<(), PostError<Self>> {
         inflight.post(node, |packet, context| {
-            packet.lend(packet.len, context, |message| {
-                lower.transmit(Operation::Send, message)
+            // SAFETY: As in `lend()`.
+            let (segment, descriptor) = unsafe { packet.memory.segment(packet.len) };
+            lower.send(&SingleSegment {
+                segment: &segment,
+                descriptor,
+                context,
+                flags: FI_COMPLETION,
             })
         })
     }
