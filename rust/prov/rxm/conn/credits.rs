@@ -108,7 +108,7 @@ impl Credits {
     /// Returns the credit of a packet that was not sent.
     #[inline]
     pub(in super::super) fn return_credit(&mut self) {
-        self.tx_credits += 1;
+        self.tx_credits += u64::from(self.flow != Flow::Device);
     }
 
     /// Counts a receive that has been posted again.

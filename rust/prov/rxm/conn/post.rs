@@ -107,8 +107,8 @@ impl Peer {
                 self.tx_count += 1;
                 true
             }
+            // The general path posts again, and closes the connection if that fails too.
             Err(error) => {
-                conn.note_post_error(error.errno);
                 conn.credits.return_credit();
                 tx_pool.put(error.node, &mut self.tx_share, false);
                 false

@@ -107,7 +107,8 @@ impl Endpoint {
         }
         let mut inner = self.core.inner.lock();
         let (state, sinks) = inner.split();
-        if state.post_short(addr, comp, &message, &from) {
+        let is_enabled = sinks.tx.ctx(comp.tx_ctx).is_some();
+        if is_enabled && state.post_short(addr, comp, &message, &from) {
             let sent = sinks.tx_stats.ctx(comp.tx_ctx);
             sent.record_start(comp.flags, from.len());
             return Some(());
