@@ -272,8 +272,8 @@ impl EpState {
         Some(peer_idx)
     }
 
-    /// Posts a short message to the peer at an IPv4 address. Returns false, without any effect, unless the peer was used
-    /// recently, is connected, and has no deferred operations, and the message has a buffer and a credit.
+    /// Posts a short message to the peer at an IPv4 address. Returns false, and the caller starts it as any other, unless
+    /// the peer was used recently, is connected, and has no deferred operations, and the message has a buffer and a credit.
     #[inline(always)]
     pub(super) fn post_short(
         &mut self,

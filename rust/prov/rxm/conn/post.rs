@@ -76,7 +76,7 @@ impl Peer {
         }
     }
 
-    /// Posts a short message. Returns false, without any effect, if it has to wait.
+    /// Posts a short message. Returns false, and the caller starts it as any other, if it has to wait or the post fails.
     #[inline(always)]
     pub(in super::super) fn post_short(
         &mut self,
@@ -107,7 +107,7 @@ impl Peer {
                 self.tx_count += 1;
                 true
             }
-            // The general path posts again, and closes the connection if that fails too.
+            // The caller posts again, and closes the connection if that fails too.
             Err(error) => {
                 conn.credits.return_credit();
                 tx_pool.put(error.node, &mut self.tx_share, false);

@@ -172,7 +172,20 @@ impl Endpoint {
                 .record_eagain();
             return Err(Errno::EAGAIN);
         }
-        let mut held = self.core.hold();
+        self.start_held(self.core.hold(), (bound_cq, bound), to, len, comp, what)
+    }
+
+    /// Starts an operation of `len` bytes, whose completion queue entry is reserved.
+    #[inline(always)]
+    pub(super) fn start_held<'a>(
+        &'a self,
+        mut held: Held<'a>,
+        (bound_cq, bound): (&BoundCq, &Bound),
+        to: &SocketAddr,
+        len: usize,
+        comp: TxComp,
+        what: impl FillPacket,
+    ) -> Result {
         let peer_idx = held.peer_idx_by_addr(to, &bound.peer_av);
         if let (Some(peer_idx), Some(local_msg)) = (peer_idx, what.local_msg()) {
             if let Some(local_path) = held.local_path(peer_idx, &local_msg.message) {

@@ -2,9 +2,10 @@
 
 //! Fast path of sends: posts a short message to a connected peer at once.
 //!
-//! The message is copied into its packet buffer under the lock. A send that has to wait, or needs a choice of protocol, is
-//! left to the general path before anything has been done: it is long or has several segments, other flags, no connection,
-//! no credit or no free buffer, or other operations to the peer are deferred.
+//! The message is copied into its packet buffer under the lock. A send that is long, or has several segments or other flags,
+//! is left to the general path before anything has been done. One that has to wait, or goes to a peer on the same host,
+//! continues on the general path under the same lock: it has no connection, no credit or no free buffer, or other
+//! operations to the peer are deferred.
 
 use super::{
     super::{
@@ -12,6 +13,7 @@ use super::{
             AddrCheck,
             PostedSrc, //
         },
+        local::LocalMsg,
         turn::SHORT_COPY,
         tx_op::TxComp,
         wire, //
@@ -27,7 +29,9 @@ use crate::{
             SingleSegment, //
         },
     },
+    util::cold::call_cold, //
 };
+use core::net::Ipv4Addr;
 
 /// Flags of a send that change neither its packet nor its protocol.
 const PLAIN_FLAGS: u64 = FI_COMPLETION | FI_MORE | FI_INJECT_COMPLETE | FI_TRANSMIT_COMPLETE;
@@ -41,7 +45,10 @@ impl Endpoint {
         to: Destination,
     ) -> Option<Result> {
         let is_short = single.flags & !PLAIN_FLAGS == 0 && single.segment.len() <= SHORT_COPY;
-        (is_short && self.send_short(single, to, false)).then_some(Ok(()))
+        match is_short {
+            true => self.send_short(single, to, false),
+            false => None,
+        }
     }
 
     /// Injects a short message. Returns `None`, without any effect, if the general path has to send it.
@@ -61,24 +68,21 @@ impl Endpoint {
             context: Context::NULL,
             flags: 0,
         };
-        (is_short && self.send_short(&single, to, true)).then_some(Ok(()))
+        match is_short {
+            true => self.send_short(&single, to, true),
+            false => None,
+        }
     }
 
-    /// Sends a message of up to [`SHORT_COPY`] bytes; with `errors_only` a success is not reported. Returns false, without
+    /// Sends a message of up to [`SHORT_COPY`] bytes; with `errors_only` a success is not reported. Returns `None`, without
     /// any effect, if the general path has to send it.
     #[inline(never)]
-    fn send_short(&self, single: &SingleSegment<'_>, to: Destination, errors_only: bool) -> bool {
-        let posted = self.try_post_short(single, to, errors_only);
-        posted.is_some()
-    }
-
-    #[inline(always)]
-    fn try_post_short(
+    fn send_short(
         &self,
         single: &SingleSegment<'_>,
         to: Destination,
         errors_only: bool,
-    ) -> Option<()> {
+    ) -> Option<Result> {
         let memory = Memory::Segments(slice::from_ref(single.segment));
         let domain = &self.core.domain;
         domain
@@ -105,16 +109,23 @@ impl Endpoint {
         if !bound_cq.queue.reserve() {
             return None;
         }
-        let mut inner = self.core.inner.lock();
-        let (state, sinks) = inner.split();
+        let mut held = self.core.hold();
+        let (state, sinks) = held.split();
         let is_enabled = sinks.tx.ctx(comp.tx_ctx).is_some();
         if is_enabled && state.post_short(addr, comp, &message, &from) {
             let sent = sinks.tx_stats.ctx(comp.tx_ctx);
             sent.record_start(comp.flags, from.len());
-            return Some(());
+            return Some(Ok(()));
         }
-        drop(inner);
-        bound_cq.queue.release();
-        None
+        Some(call_cold(move || {
+            let to = (Ipv4Addr::from_bits(addr.0), addr.1).into();
+            let local_msg = LocalMsg {
+                message,
+                from,
+                wants_ack: false,
+            };
+            let len = from.len();
+            self.start_held(held, (bound_cq, bound), &to, len, comp, local_msg)
+        }))
     }
 }
