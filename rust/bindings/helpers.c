@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Static inlines and macros of the RDMA headers as functions that Rust can
- * call. Posting and polling are not here: they go through the device's
- * operations from Rust, without a C call between.
+ * Functions for Rust around static inlines and macros of the kernel's headers.
+ * ib_post_send(), ib_post_recv() and ib_poll_cq() are not here: Rust calls the
+ * device's operations directly, which saves a call.
  */
 
 #include <linux/dim.h>
@@ -87,13 +87,13 @@ void rust_helper_ib_dma_sync_single_for_device(struct ib_device *device, u64 add
 	ib_dma_sync_single_for_device(device, addr, size, direction);
 }
 
-/* Whether the device and the CPU see the memory apart: caches, a bounce buffer. */
+/* Returns whether the CPU and the device see the mapping differently: caches, bounce buffers. */
 bool rust_helper_kofi_dma_need_sync(struct ib_device *device, u64 addr)
 {
 	return !ib_uses_virt_dma(device) && dma_need_sync(device->dma_device, addr);
 }
 
-/* How far apart what the CPU writes and what a device writes have to be. */
+/* Returns the alignment at which memory that a device writes shares no cache line. */
 unsigned int rust_helper_kofi_dma_alignment(void)
 {
 	return dma_get_cache_alignment();
@@ -111,28 +111,29 @@ void rust_helper_sg_mark_end(struct scatterlist *sg)
 	sg_mark_end(sg);
 }
 
-static unsigned int kofi_kind_of(const void *addr)
+static unsigned int kofi_address_kind(const void *addr)
 {
 	if (object_is_on_stack(addr))
 		return 0;
-	/* On some architectures virt_addr_valid() counts only on others. */
+	/* On some architectures virt_addr_valid() is true for addresses of vmalloc. */
 	if (is_vmalloc_or_module_addr(addr))
 		return 2;
 	return virt_addr_valid(addr) ? 1 : 0;
 }
 
 /*
- * What there is at both addresses: 1 for the linear map, 2 for vmalloc's or the
- * modules' space; 0 for what differs, the stack of the calling task, and all else.
+ * Returns the kind of the memory at both addresses: 1 for the linear map, 2 for
+ * vmalloc or module space. Returns 0 if the kinds differ, and for the stack of
+ * the calling task and invalid addresses.
  */
 unsigned int rust_helper_kofi_memory_kind(const void *first, const void *last)
 {
-	unsigned int kind = kofi_kind_of(first);
+	unsigned int kind = kofi_address_kind(first);
 
 	if (PAGE_ALIGN_DOWN((unsigned long)first) ==
 	    PAGE_ALIGN_DOWN((unsigned long)last))
 		return kind;
-	return kofi_kind_of(last) == kind ? kind : 0;
+	return kofi_address_kind(last) == kind ? kind : 0;
 }
 
 struct page *rust_helper_kofi_virt_to_page(const void *addr)
@@ -160,12 +161,12 @@ void rust_helper_put_net(struct net *net)
 	put_net(net);
 }
 
-bool rust_helper_kofi_is_tasks_net(const struct net *net)
+bool rust_helper_kofi_is_current_net(const struct net *net)
 {
 	return current->nsproxy && current->nsproxy->net_ns == net;
 }
 
-/* Whether it is one of the addresses that interfaces of the namespace have. */
+/* Returns whether an interface of the namespace has the address. */
 bool rust_helper_kofi_has_address(struct net *net, const struct sockaddr *addr)
 {
 	if (addr->sa_family == AF_INET)
@@ -177,7 +178,7 @@ bool rust_helper_kofi_has_address(struct net *net, const struct sockaddr *addr)
 	return false;
 }
 
-/* The first IPv4 address of the interface that belongs to the port; 0 when there is none. */
+/* Returns the first IPv4 address of the port's interface, or 0 if it has none. */
 __be32 rust_helper_kofi_port_ipv4(struct ib_device *device, u32 port)
 {
 	struct net_device *netdev = ib_device_get_netdev(device, port);
@@ -190,36 +191,36 @@ __be32 rust_helper_kofi_port_ipv4(struct ib_device *device, u32 port)
 	return addr;
 }
 
-/* Whether an iWARP driver speaks through the kernel's own TCP. */
+/* Returns whether an iWARP device uses the kernel's own TCP, as siw does. */
 bool rust_helper_kofi_uses_kernel_tcp(const struct ib_device *device)
 {
 	return device->iw_driver_flags & IW_F_NO_PORT_MAP;
 }
 
-/* The way from a port of InfiniBand or RoCE back to itself, by the first GID that it has. */
-int rust_helper_kofi_way_to_self(struct ib_device *device, u32 port, struct rdma_ah_attr *way)
+/* Writes the address vector of an InfiniBand or RoCE port to itself, by its first GID. */
+int rust_helper_kofi_loopback_ah(struct ib_device *device, u32 port, struct rdma_ah_attr *ah_attr)
 {
 	const struct ib_gid_attr *gid = ERR_PTR(-ENODATA);
-	int size = device->port_data[port].immutable.gid_tbl_len;
+	int len = device->port_data[port].immutable.gid_tbl_len;
 	struct ib_port_attr attr;
-	union ib_gid own;
-	int at, ret;
+	union ib_gid dgid;
+	int ret;
 
-	for (at = 0; at < size && IS_ERR(gid); at++)
-		gid = rdma_get_gid_attr(device, port, at);
+	for (int i = 0; i < len && IS_ERR(gid); i++)
+		gid = rdma_get_gid_attr(device, port, i);
 	if (IS_ERR(gid))
 		return PTR_ERR(gid);
 
-	way->type = rdma_ah_find_type(device, port);
-	own = gid->gid;
-	rdma_ah_set_port_num(way, port);
-	rdma_ah_set_grh(way, &own, 0, gid->index, 1, 0);
-	if (way->type == RDMA_AH_ATTR_TYPE_ROCE) {
-		ret = rdma_read_gid_l2_fields(gid, NULL, way->roce.dmac);
+	ah_attr->type = rdma_ah_find_type(device, port);
+	dgid = gid->gid;
+	rdma_ah_set_port_num(ah_attr, port);
+	rdma_ah_set_grh(ah_attr, &dgid, 0, gid->index, 1, 0);
+	if (ah_attr->type == RDMA_AH_ATTR_TYPE_ROCE) {
+		ret = rdma_read_gid_l2_fields(gid, NULL, ah_attr->roce.dmac);
 	} else {
 		ret = ib_query_port(device, port, &attr);
 		if (!ret)
-			rdma_ah_set_dlid(way, attr.lid);
+			rdma_ah_set_dlid(ah_attr, attr.lid);
 	}
 	rdma_put_gid_attr(gid);
 	return ret;
@@ -236,25 +237,25 @@ int rust_helper_ibdev_to_node(struct ib_device *device)
 }
 
 /*
- * PCI address of the adapter that the device is on, directly or through a bus like
- * virtio's: the domain in the upper half, then bus, device and function as the
- * kernel numbers them. -1 for none, and for a domain beyond 16 bits.
+ * Returns the PCI address of the device's adapter, also if a bus such as virtio is
+ * between: the domain in the upper 16 bits, then the result of pci_dev_id(). Returns
+ * -1 without a PCI device, and for a domain beyond 16 bits.
  */
 s64 rust_helper_kofi_pci_address(const struct ib_device *device)
 {
-	for (struct device *at = device->dev.parent; at; at = at->parent) {
-		if (dev_is_pci(at)) {
-			u32 domain = pci_domain_nr(to_pci_dev(at)->bus);
+	for (struct device *parent = device->dev.parent; parent; parent = parent->parent) {
+		if (dev_is_pci(parent)) {
+			u32 domain = pci_domain_nr(to_pci_dev(parent)->bus);
 
 			if (domain > U16_MAX)
 				return -1;
-			return (s64)domain << 16 | pci_dev_id(to_pci_dev(at));
+			return (s64)domain << 16 | pci_dev_id(to_pci_dev(parent));
 		}
 	}
 	return -1;
 }
 
-/* Writes the link address of the port: that of its network interface, or the first GID. */
+/* Writes the link address of the port as text: that of its network interface, or the first GID. */
 void rust_helper_kofi_link_address(struct ib_device *device, u32 port, char *text, size_t size)
 {
 	struct net_device *netdev = NULL;
@@ -273,8 +274,8 @@ void rust_helper_kofi_link_address(struct ib_device *device, u32 port, char *tex
 }
 
 /*
- * Moderation that each profile of DIM stands for, from none to the one for the most
- * completions at a time.
+ * Moderation of each profile of DIM (completions, microseconds), from none to that
+ * for the highest rate of completions.
  */
 static const struct {
 	u16 count, period;
@@ -284,24 +285,30 @@ static const struct {
 };
 
 struct kofi_dim {
-	struct dim dim;		/* changed by the one that counts, and by the work item */
+	struct dim dim;		/* changed by kofi_dim_sample() and the work item */
 	struct ib_cq *cq;
 	bool is_on;
 };
 
+static int kofi_dim_set_moderation(struct kofi_dim *dim)
+{
+	unsigned int profile = min_t(unsigned int, dim->dim.profile_ix,
+				     RDMA_DIM_PARAMS_NUM_PROFILES - 1);
+
+	return rdma_set_cq_moderation(dim->cq, kofi_dim_profiles[profile].count,
+				      kofi_dim_profiles[profile].period);
+}
+
 static void kofi_dim_apply(struct work_struct *work)
 {
 	struct kofi_dim *dim = container_of(work, struct kofi_dim, dim.work);
-	unsigned int at = min_t(unsigned int, dim->dim.profile_ix,
-				RDMA_DIM_PARAMS_NUM_PROFILES - 1);
 
 	if (READ_ONCE(dim->is_on))
-		rdma_set_cq_moderation(dim->cq, kofi_dim_profiles[at].count,
-				       kofi_dim_profiles[at].period);
+		kofi_dim_set_moderation(dim);
 	dim->dim.state = DIM_START_MEASURE;
 }
 
-/* Returns the state of adaptive moderation of a queue, which is off; NULL without memory. */
+/* Allocates a queue's state of adaptive moderation, which is off. Returns NULL without memory. */
 void *rust_helper_kofi_dim_new(struct ib_cq *cq)
 {
 	struct kofi_dim *dim = kzalloc(sizeof(*dim), GFP_KERNEL);
@@ -316,30 +323,27 @@ void *rust_helper_kofi_dim_new(struct ib_cq *cq)
 	return dim;
 }
 
-/* Counts completions that one read has found; at most one thread at a time. */
+/* Adds the number of completions that a read has found. Called by one thread at a time. */
 void rust_helper_kofi_dim_sample(void *dim, u64 completions)
 {
 	rdma_dim(&((struct kofi_dim *)dim)->dim, completions);
 }
 
 /*
- * Turns adaptive moderation on, and applies the present profile, or off: a
- * change of the moderation that has begun ends before this returns, and none
- * begins afterwards. Returns 0, or the error of a device that refuses.
+ * Turns adaptive moderation on, and applies the present profile, or turns it off:
+ * the work item changes no moderation after this has returned. May sleep. Returns
+ * 0, or the error of a device that refuses the profile.
  */
 int rust_helper_kofi_dim_set(void *of, bool is_on)
 {
 	struct kofi_dim *dim = of;
-	unsigned int at;
 	int ret = 0;
 
 	WRITE_ONCE(dim->is_on, is_on);
-	/* Not cancelled: the work item lets measuring go on. */
+	/* Not cancelled: the work item sets the state in which DIM measures again. */
 	flush_work(&dim->dim.work);
 	if (is_on) {
-		at = min_t(unsigned int, dim->dim.profile_ix, RDMA_DIM_PARAMS_NUM_PROFILES - 1);
-		ret = rdma_set_cq_moderation(dim->cq, kofi_dim_profiles[at].count,
-					     kofi_dim_profiles[at].period);
+		ret = kofi_dim_set_moderation(dim);
 		if (ret)
 			WRITE_ONCE(dim->is_on, false);
 	}

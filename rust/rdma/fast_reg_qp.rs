@@ -161,7 +161,7 @@ fn connect_to_self(qp: &Qp) -> Result {
 
     let mut attr = QpAttr::new(bindings::ib_qp_state_IB_QPS_RTR);
     // SAFETY: A `DeviceRef` keeps the device registered, and `port` is one of its ports.
-    to_result(unsafe { bindings::kofi_way_to_self(device.raw(), port, &mut attr.raw.ah_attr) })?;
+    to_result(unsafe { bindings::kofi_loopback_ah(device.raw(), port, &mut attr.raw.ah_attr) })?;
     attr.raw.path_mtu = bindings::ib_mtu_IB_MTU_256;
     attr.raw.dest_qp_num = qp.qp_num();
     attr.raw.max_dest_rd_atomic = 1;

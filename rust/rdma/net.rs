@@ -55,7 +55,7 @@ impl Net {
     /// Returns whether this is the namespace of the current task. Process context.
     pub(crate) fn is_current(&self) -> bool {
         // SAFETY: The pointer is only compared.
-        unsafe { crate::bindings::kofi_is_tasks_net(self.as_ptr()) }
+        unsafe { crate::bindings::kofi_is_current_net(self.as_ptr()) }
     }
 
     /// Returns whether an interface of the namespace has `addr`. Process context.
