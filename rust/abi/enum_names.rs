@@ -4,7 +4,7 @@
 
 use kernel::fmt;
 
-/// The names of one enumeration's values.
+/// The names of the values of one enumeration.
 pub(crate) struct EnumNames(&'static [(u32, &'static str)]);
 
 impl EnumNames {
@@ -14,7 +14,8 @@ impl EnumNames {
         found.map(|entry| entry.1)
     }
 
-    /// Returns `value` for display. A value of more than 32 bits is displayed as unknown, with the number `u32::MAX`.
+    /// Returns `value` for display. A value outside the range of `u32` is displayed as unknown, with the number
+    /// `u32::MAX`.
     pub(crate) fn display(&'static self, value: impl TryInto<u32>) -> EnumText {
         let value = value.try_into().unwrap_or(u32::MAX);
         EnumText { names: self, value }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Functions for Rust around static inlines and macros of the kernel's headers.
- * ib_post_send(), ib_post_recv() and ib_poll_cq() are not here: Rust calls the
- * device's operations directly, which saves a call.
+ * Functions for Rust around static inlines and macros of the kernel's headers, and
+ * adaptive moderation of completion queues by DIM (<linux/dim.h>). ib_post_send(),
+ * ib_post_recv() and ib_poll_cq() are not here: Rust calls the device's operations
+ * directly, which saves a call.
  */
 
 #include <linux/dim.h>
@@ -87,13 +88,16 @@ void rust_helper_ib_dma_sync_single_for_device(struct ib_device *device, u64 add
 	ib_dma_sync_single_for_device(device, addr, size, direction);
 }
 
-/* Returns whether the CPU and the device see the mapping differently: caches, bounce buffers. */
+/*
+ * Returns whether the mapping has to be synchronised between the CPU and the device,
+ * because caches are not coherent or there is a bounce buffer.
+ */
 bool rust_helper_kofi_dma_need_sync(struct ib_device *device, u64 addr)
 {
 	return !ib_uses_virt_dma(device) && dma_need_sync(device->dma_device, addr);
 }
 
-/* Returns the alignment at which memory that a device writes shares no cache line. */
+/* Returns the alignment that keeps memory which a device writes in cache lines of its own. */
 unsigned int rust_helper_kofi_dma_alignment(void)
 {
 	return dma_get_cache_alignment();
@@ -178,7 +182,11 @@ bool rust_helper_kofi_has_address(struct net *net, const struct sockaddr *addr)
 	return false;
 }
 
-/* Returns the first IPv4 address of the port's interface, or 0 if it has none. */
+/*
+ * Returns the first primary IPv4 address of the port's interface, except one of host
+ * scope. If it has none, returns an address of another interface of the namespace, as
+ * inet_select_addr() does, or 0. Returns 0 for a port without an interface.
+ */
 __be32 rust_helper_kofi_port_ipv4(struct ib_device *device, u32 port)
 {
 	struct net_device *netdev = ib_device_get_netdev(device, port);
@@ -191,13 +199,16 @@ __be32 rust_helper_kofi_port_ipv4(struct ib_device *device, u32 port)
 	return addr;
 }
 
-/* Returns whether an iWARP device uses the kernel's own TCP, as siw does. */
+/*
+ * Returns whether an iWARP device uses the kernel's own TCP: its driver needs no port
+ * mapper. In the kernel, siw is the only such driver.
+ */
 bool rust_helper_kofi_uses_kernel_tcp(const struct ib_device *device)
 {
 	return device->iw_driver_flags & IW_F_NO_PORT_MAP;
 }
 
-/* Writes the address vector of an InfiniBand or RoCE port to itself, by its first GID. */
+/* Writes the address vector from an InfiniBand or RoCE port to itself, by its first valid GID. */
 int rust_helper_kofi_loopback_ah(struct ib_device *device, u32 port, struct rdma_ah_attr *ah_attr)
 {
 	const struct ib_gid_attr *gid = ERR_PTR(-ENODATA);
@@ -255,7 +266,10 @@ s64 rust_helper_kofi_pci_address(const struct ib_device *device)
 	return -1;
 }
 
-/* Writes the link address of the port as text: that of its network interface, or the first GID. */
+/*
+ * Writes the link address of the port as text: that of its network interface, or the
+ * first GID. Writes an empty text if the port has neither.
+ */
 void rust_helper_kofi_link_address(struct ib_device *device, u32 port, char *text, size_t size)
 {
 	struct net_device *netdev = NULL;
@@ -330,9 +344,9 @@ void rust_helper_kofi_dim_sample(void *dim, u64 completions)
 }
 
 /*
- * Turns adaptive moderation on, and applies the present profile, or turns it off:
- * the work item changes no moderation after this has returned. May sleep. Returns
- * 0, or the error of a device that refuses the profile.
+ * Turns adaptive moderation on and applies the current profile, or turns it off. Once
+ * it is off, the work item does not change the moderation. May sleep. Returns 0, or
+ * the error of a device that refuses the profile; moderation is then off.
  */
 int rust_helper_kofi_dim_set(void *of, bool is_on)
 {
@@ -340,7 +354,7 @@ int rust_helper_kofi_dim_set(void *of, bool is_on)
 	int ret = 0;
 
 	WRITE_ONCE(dim->is_on, is_on);
-	/* Not cancelled: the work item sets the state in which DIM measures again. */
+	/* Not cancelled: only the work item sets the state in which DIM measures again. */
 	flush_work(&dim->dim.work);
 	if (is_on) {
 		ret = kofi_dim_set_moderation(dim);

@@ -30,7 +30,8 @@ pub(crate) use bindings::ib_qp_cap as QpCaps;
 
 /// Receives the asynchronous events of a queue pair.
 pub(crate) trait QpEventHandler: Send + Sync {
-    /// Called in any context, with driver locks held: it must neither sleep nor post.
+    /// Handles an event of the queue pair with number `number`. Called in any context, with driver locks held: it
+    /// must neither sleep nor post.
     fn handle_event(&self, number: u32, event: QpEvent);
 }
 
@@ -91,14 +92,15 @@ unsafe impl Send for Qp {}
 unsafe impl Sync for Qp {}
 
 impl Qp {
-    /// Creates a queue pair. Each send says whether its success is reported. With `srq`, the queue
-    /// pair takes its receives from there and has no receive queue of its own.
+    /// Creates a queue pair. A send request without `SendFlag::Signaled` generates a completion only
+    /// if it fails. With `srq`, the queue pair takes its receives from that queue and has no receive
+    /// queue of its own.
     ///
     /// # Errors
     ///
     /// `EINVAL` when `pd` and a completion queue belong to different devices, `srq` belongs to
-    /// another protection domain, or the device cannot grant `caps`; `ENOMEM`, and the driver's
-    /// errors.
+    /// another protection domain, or the device cannot grant `caps`; `EOPNOTSUPP` when the driver
+    /// has no post operations; `ENOMEM`, and the driver's errors.
     // Not inlined: `ib_qp_init_attr` is large.
     #[inline(never)]
     pub(crate) fn new<E: QpEventHandler + 'static>(
@@ -194,8 +196,8 @@ impl Qp {
 
     /// Moves the queue pair to INIT, where receives can be posted, and grants the peer `access`.
     ///
-    /// [`cm`](super::cm) may choose a path by another port: then the call is repeated with that
-    /// port.
+    /// [`cm`](super::cm) repeats this transition with the port of the connection's path, which may
+    /// be another one.
     ///
     /// # Errors
     ///
@@ -224,15 +226,15 @@ impl Qp {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` when the queue is full, `EINVAL` when the request or the state does not permit it,
-    /// and the driver's errors. After an error the request is not posted.
+    /// `ENOMEM` when the queue is full, `EINVAL` for an invalid request and in a state that does not
+    /// permit the post, and the driver's errors. After an error the request is not posted.
     ///
     /// # Safety
     ///
     /// The scatter/gather entries of the request lie in live DMA mappings, and their memory belongs
     /// to the operation until it completes or the queue pair is dropped: it is neither freed nor
     /// unmapped, and if the operation writes it, no other code accesses it. Inline data is readable
-    /// during this call. A region that is registered exists as long as its key is in use.
+    /// during this call. A region that the request registers exists as long as its key is in use.
     #[inline(always)]
     pub(crate) unsafe fn post_send(&self, wr: &SendWr<'_>) -> Result {
         let mut bad = ptr::null();
@@ -307,6 +309,8 @@ pub(super) fn post_result(err: c_int) -> Result {
     to_result(err)
 }
 
+/// Passes an event from the driver to the handler that is the context of the queue pair.
+///
 /// # Safety
 ///
 /// Called by the driver of a queue pair whose context is a valid `E`.
@@ -321,7 +325,7 @@ unsafe extern "C" fn event<E: QpEventHandler>(
     events.handle_event(number, QpEvent::from_raw(kind));
 }
 
-/// Attributes of a transition of a queue pair, and the mask of the valid ones.
+/// Attributes of a state transition of a queue pair, and the mask of the attributes that are set.
 pub(super) struct QpAttr {
     pub(super) raw: bindings::ib_qp_attr,
     pub(super) mask: c_int,

@@ -2,8 +2,8 @@
 
 //! A wait queue with a sequence count, on which threads sleep until the count changes.
 //!
-//! The kernel crate's `CondVar` needs a lock beside it, which both sides take for each wait, and its wait
-//! queue has another one. Here the count replaces the state that such a lock would guard.
+//! The kernel crate's `CondVar` needs a second lock beside that of its wait queue. The waiter and the waker
+//! both take it for each wait. Here the count replaces the state that such a lock would guard.
 
 use crate::prelude::*;
 use kernel::{
@@ -61,7 +61,7 @@ unsafe impl Send for SequenceWait {}
 unsafe impl Sync for SequenceWait {}
 
 impl SequenceWait {
-    /// Makes a wait queue without waiters, with the lockdep name and class of its lock.
+    /// Creates a wait queue without waiters; `name` and `class` are the lockdep name and class of its lock.
     pub(crate) fn new(
         name: &'static CStr,
         class: Pin<&'static LockClassKey>,
@@ -98,7 +98,7 @@ impl SequenceWait {
     ///
     /// # Errors
     ///
-    /// `ERESTARTSYS` if a signal is pending. A kthread that is to stop returns early, without an error.
+    /// `ERESTARTSYS` if a signal is pending. In a kthread that should stop, the call returns early, without an error.
     #[inline]
     pub(crate) fn wait_change(&self, seen: i64, timeout: Jiffies) -> Result<Jiffies> {
         let timeout = c_long::try_from(timeout).unwrap_or(c_long::MAX);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * A memory server: exposes a memory region to one client after another. A client
- * reads and writes the region by RMA, without involving the server's thread.
+ * accesses the region by RMA, and by atomic operations if the device has them,
+ * without involving the server's thread.
  *
  *	insmod mem_server.ko addr=10.0.0.1 port=7471 size=65536
  *
- * The private data of the accept has the region's address and remote key. Each
- * message that then arrives, and each write with remote CQ data, requests the
- * CRC-32 of the region. A key is valid for one connection: each client gets its
- * own.
+ * The private data of the accept is a struct region_info, with the region's
+ * address, length and remote key. Each message that then arrives, and each write
+ * with remote CQ data, requests the CRC-32 of the region. A key is valid for one
+ * connection: each client gets its own.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 

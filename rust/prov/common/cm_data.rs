@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Private data of connection requests and their answers: limits, and the option that removes the length byte.
+//! Private data of connection requests, replies and rejections: limits, and the option that removes the length byte.
 //! Takes no lock.
 
 use crate::fi::prelude::*;
 
-/// Maximum number of bytes of framed private data: those that fit into a request beside rdma_cm's header.
+/// Maximum number of bytes of framed private data: those that fit into an InfiniBand request beside rdma_cm's header
+/// and the length byte.
 pub(crate) const MAX_PRIVATE_DATA: usize = 55;
 
-/// Maximum numbers of bytes of private data.
+/// Maximum numbers of bytes of private data that `fi_connect()`, `fi_accept()` and `fi_reject()` take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CmDataLimits {
     pub(crate) connect: usize,
@@ -17,8 +18,8 @@ pub(crate) struct CmDataLimits {
 }
 
 impl CmDataLimits {
-    /// Returns the limits of framed data, which are those of every device, or of raw data on InfiniBand, RoCE and
-    /// loop.
+    /// Returns the limits of raw data on InfiniBand, RoCE and loop if `is_raw` is set, otherwise those of framed data,
+    /// which are the same on every device.
     pub(crate) const fn new(is_raw: bool) -> Self {
         match is_raw {
             true => Self::INFINIBAND,
@@ -32,8 +33,8 @@ impl CmDataLimits {
         reject: MAX_PRIVATE_DATA,
     };
 
-    /// Sizes of the messages of InfiniBand's connection manager. A request has space for 92 bytes, the first 36 of
-    /// which are rdma_cm's `struct cma_hdr`.
+    /// Private data sizes of the messages of InfiniBand's connection manager. A request has space for 92 bytes, the
+    /// first 36 of which are rdma_cm's `struct cma_hdr`.
     const INFINIBAND: Self = Self {
         connect: 56,
         accept: 196,
@@ -41,11 +42,11 @@ impl CmDataLimits {
     };
 }
 
-/// FI_OPT_KOFI_CM_DATA_RAW of an endpoint or a listener.
+/// Value of the option FI_OPT_KOFI_CM_DATA_RAW of an endpoint or a passive endpoint.
 pub(crate) struct RawCmData(AtomicFlag);
 
 impl RawCmData {
-    /// Returns an option with this value.
+    /// Creates the option with the value `is_raw`.
     pub(crate) const fn new(is_raw: bool) -> Self {
         Self(AtomicFlag::new(is_raw))
     }

@@ -6,7 +6,7 @@
 //! endpoints and with the kernel's own, but not with operations of a device on the same memory.
 //!
 //! The spinlock guards the tree. Accesses hold a [`MrGuard`] and not the lock; the close of the region waits for them.
-//! The lock is a leaf.
+//! No lock but that of the wait queue `released` is taken under it.
 
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
@@ -67,26 +67,26 @@ impl AccessKind {
 pub(crate) struct EpRights(u64);
 
 impl EpRights {
-    /// Returns the rights that go with the capabilities `caps`.
+    /// Returns the rights that the capabilities `caps` grant.
     pub(crate) fn from_caps(caps: u64) -> Self {
         Self(caps)
     }
 
-    /// Returns whether peers may read by remote memory access.
+    /// Returns whether peers may read by RMA.
     pub(crate) fn has_rma_read(self) -> bool {
         self.check(FI_RMA, AccessKind::Read).is_ok()
     }
 
-    /// Returns whether peers may write by remote memory access.
+    /// Returns whether peers may write by RMA.
     pub(crate) fn has_rma_write(self) -> bool {
         self.check(FI_RMA, AccessKind::Write).is_ok()
     }
 
-    /// Checks whether a peer may read or write.
+    /// Checks that peers may make the RMA access `access`.
     ///
     /// # Errors
     ///
-    /// -FI_EACCES if the endpoint does not offer it.
+    /// -FI_EACCES if the endpoint lacks a capability for the access.
     pub(crate) fn check_rma(self, access: AccessKind) -> Result {
         self.check(FI_RMA, access)
     }
@@ -96,12 +96,13 @@ impl EpRights {
         self.0 & FI_TAGGED_RMA != 0
     }
 
-    /// Checks whether a peer may read or write the memory of tagged receives. Errors as for [`Self::check_rma`].
+    /// Checks that peers may make the access `access` to the memory of tagged receives. Errors as for
+    /// [`Self::check_rma`].
     pub(crate) fn check_tagged(self, access: AccessKind) -> Result {
         self.check(FI_TAGGED_RMA, access)
     }
 
-    /// Checks whether a peer may run an atomic operation. Errors as for [`Self::check_rma`].
+    /// Checks that peers may run atomic operations that make the access `access`. Errors as for [`Self::check_rma`].
     pub(crate) fn check_atomic(self, access: AccessKind) -> Result {
         self.check(FI_ATOMIC, access)
     }
@@ -138,27 +139,27 @@ struct AddrRange {
     at: usize,
 }
 
-/// Limit of the targets of an atomic operation.
+/// Maximum number of remote ranges of an atomic operation.
 const MAX_TARGETS: usize = 4;
 
-/// Open region.
+/// Entry of the table: a region that peers can access.
 ///
 /// # Invariants
 ///
 /// The memory of its ranges is valid while the entry is in the tree.
 struct MrEntry {
-    /// Address by which peers name the first byte.
+    /// Address that peers use for the first byte.
     base: u64,
     ranges: KVVec<AddrRange>,
     access: Access,
     /// Number of [`MrGuard`]s of the region.
     users: usize,
-    /// The close waits for the last guard; new accesses fail.
+    /// True while the close waits for the last guard; new accesses fail.
     is_closing: bool,
 }
 
 impl MrEntry {
-    /// Checks that an access is allowed; -FI_EACCES while the region is closed, too.
+    /// Checks that an access is allowed; returns -FI_EACCES also while the region is being closed.
     fn check(&self, access: AccessKind) -> Result {
         let is_allowed = !self.is_closing && access.is_allowed(self.access);
         is_allowed.then_some(()).ok_or(Errno::EACCES)
@@ -369,7 +370,7 @@ pub(crate) struct MrGuard<'a> {
 }
 
 impl MrGuard<'_> {
-    /// Returns the ranges of the bytes in order.
+    /// Returns the parts of the ranges that the guarded bytes occupy, in order.
     fn parts(&self) -> impl Iterator<Item = AddrRange> + '_ {
         let end = self.at.saturating_add(self.len);
         let first = self
@@ -389,7 +390,7 @@ impl MrGuard<'_> {
             .filter(|part| part.len > 0)
     }
 
-    /// Calls `act` for each element of the bytes.
+    /// Calls `act` for each element of the guarded bytes.
     ///
     /// # Errors
     ///
@@ -416,7 +417,7 @@ impl MrGuard<'_> {
         Ok(())
     }
 
-    /// Calls `f` for each contiguous segment of the bytes, with the number of bytes before it.
+    /// Calls `f` for each contiguous segment of the guarded bytes, with the number of bytes before it.
     pub(crate) fn for_each_segment(&self, mut f: impl FnMut(&Segment, usize)) {
         for AddrRange { addr, len, at } in self.parts() {
             // SAFETY: The region is not closed before the guard is dropped.

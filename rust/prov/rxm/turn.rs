@@ -8,10 +8,11 @@
 //! So no work is lost, and no thread spins.
 //!
 //! Other threads copy without the turn from or to an entry that they have taken out of its list: a message that a
-//! posted receive matches, or the bytes of a send. `Turn::copies` counts all copies. The close of a connection, a
-//! context, a ring or the endpoint waits until there is no turn and no copy ([`EpCore::quiesced`]). A peer that keeps the
-//! endpoint busy delays it for a bounded time: a thread that has waited [`PATIENCE`] intervals *claims* the endpoint, and
-//! no other thread takes the turn or begins a copy without the lock until the claim ends.
+//! posted receive matches, or the bytes of a send. `Turn::copies` counts all copies without the lock. The close of a
+//! connection, a context, a ring or the endpoint waits until there is no turn and no copy ([`EpCore::quiesced`]). A
+//! peer that keeps the endpoint busy delays the close for a bounded time: a thread that has waited [`PATIENCE`]
+//! intervals *claims* the endpoint. Until the claim ends, only a thread that has quiesced the endpoint takes the turn,
+//! and [`Held::copy`] keeps the lock for a thread without the turn.
 
 use super::{
     ep_core::EpCore,
@@ -31,24 +32,25 @@ use crate::{
 };
 use kernel::time::delay::fsleep;
 
-/// Largest copy in bytes that is made with interrupts disabled, because it takes less time than releasing the lock.
+/// Largest copy in bytes that is always made under the lock, with interrupts disabled, because it takes less time than
+/// releasing the lock.
 pub(super) const SHORT_COPY: usize = 256;
 
 /// Interval between two checks whether there is a turn or a copy.
 const QUIESCE_INTERVAL: Delta = Delta::from_micros(20);
 
-/// Number of intervals after which a thread that waits claims the endpoint. Claims delay messages, so that a peer that makes
-/// many connections end must not cause one for each.
+/// Number of intervals after which a thread that waits claims the endpoint. A claim delays messages, and a peer that
+/// makes many connections end must not cause a claim for each of them.
 const PATIENCE: u32 = 50;
 
-/// Completions of a batch.
+/// Buffer for the completions of a batch.
 pub(super) type Batch = KBox<EntrySlots<SourcedEntry, BATCH>>;
 
 /// State of an endpoint's turn.
 pub(super) struct Turn {
-    /// Completions of a batch; `None` while a thread has the turn.
+    /// Buffer for the completions of a batch; `None` while a thread has the turn.
     batch: Option<Batch>,
-    /// True if the completion handler has to be scheduled when the turn ends.
+    /// True if the completion handler has to be scheduled when the turn or a claim ends.
     pub(super) again: bool,
     /// Number of threads that copy without the lock.
     copies: usize,
@@ -57,7 +59,7 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Creates the state without a turn and a copy. May sleep.
+    /// Creates the state, with no turn taken and no copy begun. May sleep.
     ///
     /// # Errors
     ///
@@ -76,7 +78,8 @@ impl Turn {
         self.batch.is_some() && self.copies == 0
     }
 
-    /// Takes the turn, unless another thread has it, or claims the endpoint while this one does not hold it quiet.
+    /// Takes the turn. Returns `None` if another thread has it, or if a thread claims the endpoint and this one has not
+    /// quiesced it (`holds_quiet` is false).
     #[inline(always)]
     fn take(&mut self, holds_quiet: bool) -> Option<Batch> {
         match self.claims > 0 && !holds_quiet {
@@ -85,7 +88,7 @@ impl Turn {
         }
     }
 
-    /// Returns whether a thread with or without the turn makes a copy of `len` bytes under the lock.
+    /// Returns whether a copy of `len` bytes is made under the lock, by a thread that has the turn or not.
     #[inline(always)]
     fn copies_locked(&self, len: usize, has_turn: bool) -> bool {
         len <= SHORT_COPY || (self.claims > 0 && !has_turn)
@@ -98,7 +101,8 @@ pub(super) struct Held<'a> {
     guard: FastLockIrqGuard<'a, EpInner>,
     /// True if this thread has the turn.
     has_turn: bool,
-    /// True if no other thread has the turn or copies: this one takes the turn despite claims.
+    /// True if the lock was taken by [`EpCore::quiesced`], while no thread had the turn or copied: this thread takes
+    /// the turn despite claims.
     is_quiet: bool,
 }
 
@@ -114,7 +118,7 @@ impl EpCore {
         }
     }
 
-    /// Takes the lock while no thread has the turn or copies. May sleep.
+    /// Waits until no thread has the turn or copies, and takes the lock. May sleep.
     pub(super) fn quiesced(&self) -> Held<'_> {
         let mut tries = 0;
         loop {
@@ -137,7 +141,8 @@ impl EpCore {
 }
 
 impl Held<'_> {
-    /// Runs `act` with the turn. Returns `None` if another thread has it, or claims the endpoint.
+    /// Runs `act` with the turn. Returns `None` if another thread has it, or claims the endpoint while this one has not
+    /// quiesced it.
     #[inline(always)]
     pub(super) fn with_turn<R>(
         &mut self,
@@ -176,8 +181,8 @@ impl Held<'_> {
         }
     }
 
-    /// Runs `copy`, which copies `len` bytes; without the lock, unless the copy is short or another thread claims the
-    /// endpoint.
+    /// Runs `copy`, which copies `len` bytes, without the lock. A short copy is made under the lock, and while a thread
+    /// claims the endpoint, so is each copy of a thread without the turn.
     #[inline(always)]
     pub(super) fn copy<R>(&mut self, len: usize, copy: impl FnOnce() -> R) -> R {
         match self.turn.copies_locked(len, self.has_turn) {
@@ -186,7 +191,7 @@ impl Held<'_> {
         }
     }
 
-    /// Runs `act` without the lock.
+    /// Runs `act` without the lock, and counts it as a copy.
     #[inline(never)]
     pub(super) fn unlocked<R>(&mut self, act: impl FnOnce() -> R) -> R {
         self.turn.copies += 1;
@@ -216,7 +221,7 @@ impl DerefMut for Held<'_> {
 mod tests {
     use super::*;
 
-    /// Only a thread that holds the endpoint quiet takes the turn while there is a claim.
+    /// Only a thread that has quiesced the endpoint takes the turn while there is a claim.
     #[test]
     fn claims_end_the_turns_of_others() -> kernel::error::Result {
         let mut turn = Turn::new().map_err(|_| ENOMEM)?;
@@ -231,7 +236,8 @@ mod tests {
         Ok(())
     }
 
-    /// Copies without the turn begin under the lock while there is a claim, so that no copy is left when the turn ends.
+    /// Copies of threads without the turn are made under the lock while there is a claim, so that no copy is left when
+    /// the turn ends.
     #[test]
     fn claims_end_copies_without_the_lock() -> kernel::error::Result {
         let mut turn = Turn::new().map_err(|_| ENOMEM)?;

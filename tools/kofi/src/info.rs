@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! `kofi info`: lists what `fi_getinfo()` offers.
+//! `kofi info`: lists the offers of `fi_getinfo()`.
 
 use crate::{
     abi::{
@@ -110,7 +110,8 @@ impl Args {
     }
 }
 
-/// Formats the offers that match the query, for a terminal of `width` columns.
+/// Formats the offers that match the query: as blocks with `--verbose`, as JSON with `--json`, otherwise as a table for
+/// a terminal of `width` columns.
 pub fn run(kernel: &dyn Kernel, args: &Args, width: Option<u16>) -> Result<String, Error> {
     let offers = kernel.offers(&args.query(kernel)?)?;
     if !args.verbose && !args.json {

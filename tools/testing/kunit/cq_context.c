@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CQ 18: blocking calls in atomic context.
+ * Tests CQ 18 of CONTRACT: blocking calls fail in atomic context.
  */
 
 #include <linux/irqflags.h>
@@ -12,8 +12,8 @@
 #define SHORT_MS 200
 
 /*
- * Runs call with interrupts off, where a sleep would be a splat. kOFI logs one
- * warning for all of these calls, which the lab allows.
+ * Runs call with interrupts off, where the kernel warns about a sleep. kOFI logs
+ * one warning for all of these calls, which plan.toml allows.
  */
 #define ATOMICALLY(call) ({				\
 	unsigned long _flags;				\
@@ -59,7 +59,7 @@ static void cq_18_blocking_calls_in_atomic_context_are_refused(struct kunit *tes
 	KUNIT_EXPECT_EQ(test, -FI_EOPBADSTATE, ret);
 }
 
-/* Closes an object that should not have been opened, so that only this test fails. */
+/* Closes an object that was opened although it should not, so that only this test fails. */
 static void close_if_opened(struct fid *fid)
 {
 	if (fid)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! E0061: a function that may sleep cannot be called without the token.
+//! E0061: a function that may sleep cannot be called without a `ProcessContext` token.
 
 use kernel::sync::Arc;
 use kofi::{
@@ -15,7 +15,7 @@ use kofi::{
     util::context::ProcessContext, //
 };
 
-/// Passes the token.
+/// Opens an event queue with the token.
 pub fn open(here: ProcessContext, fabric: &Arc<Fabric>) -> Result<Arc<EventQueue>> {
     let _ = here;
     #[cfg(misuse)]

@@ -3,12 +3,14 @@
 # module.
 server=${3:-datagram_server}
 CLIENT=$KOFI/bin/fi_datagram
-# libfabric sizes its queue for this many peers; the default of 256 exceeds the limit of rxe.
+# libfabric's ofi_rxm sizes its completion queue for this many peers; the default, 1024 in libfabric 1.17, exceeds the
+# limit of rxe.
 export FI_UNIVERSE_SIZE=16
 
 # no_atomics is "-" if the client must not issue atomic operations. libfabric reuses the buffer of a request when the
 # response arrives, and mistakes a later completion of the request for one of the next request (a comment in rxm_cq.c:
-# "BUG: need to wait for completion"): the program crashes or hangs. With siw and two CPUs, the completion is later.
+# "BUG: need to wait for completion"): the program crashes or hangs. With siw and more than one CPU, the completion
+# arrives after the response.
 no_atomics=
 [ "$1" = siw ] && [ "$(nproc)" -gt 1 ] && no_atomics=-
 run_client() { "$CLIENT" "$ADDRESS" 7471 "$ADDRESS" "$@" $no_atomics; }
@@ -27,7 +29,7 @@ run_concurrent_clients() {
 	return $status
 }
 
-# kill_client: kills a client during its requests; the server serves the next one.
+# kill_client: kills a client during its requests, and checks that the server serves another client.
 kill_client() {
 	"$CLIENT" "$ADDRESS" 7471 "$ADDRESS" 1000 $no_atomics &
 	client=$!
@@ -44,7 +46,8 @@ load "$server" addr="$(sample_address "$server" "$ADDRESS")" || fail "the server
 await 10 "$server: ready" || fail "the server is not ready"
 check rdm_07_libfabric_client_is_served run_client "$2"
 check rdm_07_second_client_is_served run_client 1
-# counters_match: checks the counters of the server: each send has completed, and each message has consumed a receive.
+# counters_match: checks the counters of the server: each send has completed, none with an error, and each posted
+# receive has completed or is still posted.
 counters_match() {
 	awk '/^ *ep .* enabled / {
 		for (at = 1; at <= NF; at++) if (split($at, pair, "=") == 2) has[pair[1]] = pair[2]
@@ -56,7 +59,7 @@ check debugfs_counts_messages eventually 10 counters_match
 check rdm_07_concurrent_clients_are_served run_concurrent_clients "$2"
 [ -n "$no_atomics" ] || check atom_05_sum_of_all_clients_is_exact run_client 1 $((4 * $2 + 1))
 check rdm_07_server_survives_a_killed_client kill_client
-# With delivered=Y, replies have FI_DELIVERY_COMPLETE: libfabric reads each one by rendezvous.
+# With delivered=Y, replies have FI_DELIVERY_COMPLETE: libfabric reads each reply that has data by rendezvous.
 if [ "$server" = datagram_server ]; then
 	reset_kernel_log
 	unload "$server" || fail "the server does not unload"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0
-# flood.sh DEVICE PEERS RUNS SECONDS: PEERS peers send unexpected messages that are never received, in RUNS runs of
-# SECONDS seconds each.
+# flood.sh DEVICE PEERS RUNS SECONDS: PEERS peers send unexpected messages to a datagram endpoint until they are
+# slowed, and the endpoint receives the messages after that, again and again in RUNS runs of SECONDS seconds each.
 require_modules kofi_kunit
 require_suites kofi_rdm_flood
 device_up "$1" || fail "$1 does not come up"

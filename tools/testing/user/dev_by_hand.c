@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of the raw-verbs transport of /dev/kofi_perf. Each test reports one line.
+ * Tests of the raw-verbs transport of /dev/kofi_perf. The results are printed as
+ * KTAP.
  *
  *	dev_by_hand ADDRESS DEVICE
  */
@@ -45,7 +46,7 @@ static void verbs_tests_transfer_intact_data(void)
 	close(server);
 }
 
-/* A server refuses clients of the other transport: their connection data differs. */
+/* A server rejects clients of the other transport: the private data of their requests differs. */
 static void clients_of_the_other_transport_are_refused(void)
 {
 	int server = start_server(), client = open_perf();
@@ -65,7 +66,10 @@ static void clients_of_the_other_transport_are_refused(void)
 	close(server);
 }
 
-/* Each side can end during a test: a client gets an error, a server serves the next client. */
+/*
+ * Either side can end during a test. A server whose client was stopped serves the
+ * next client, and a client whose server was closed gets an error.
+ */
 static void verbs_tests_end_on_either_side(void)
 {
 	int server = start_server_with(KOFI_TEST_VERBS), client = open_perf();

@@ -2,9 +2,9 @@
 
 //! State machine of a connection's establishment, simultaneous requests included. Pure: no locks, no I/O.
 //!
-//! Two endpoints have one connection. If both send requests at once, the request of the higher address wins: that side
-//! rejects the other request, and the other side drops its own and accepts. libfabric's `ofi_rxm` follows the same
-//! rule. The caller sends the messages and opens the endpoints.
+//! Two endpoints share one connection. If both send requests at once, the request of the endpoint with the higher
+//! address is kept: that endpoint rejects the other request, and its peer drops its own request and accepts.
+//! libfabric's `ofi_rxm` follows the same rule. The caller sends the messages and opens the lower endpoints.
 
 #[cfg(CONFIG_KUNIT = "y")]
 mod tests;
@@ -24,15 +24,17 @@ use core::{
 /// State of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum State {
-    /// No connection is wanted.
+    /// There is no connection and no request. The peer may be in the queue for admission.
     Idle,
-    /// The own request has been sent.
+    /// The own request is outstanding.
     Connecting,
-    /// The peer rejected the own request, because its own request is in flight, or will be when it has a connection free.
+    /// The peer rejected the own request with [`RejectReason::Already`], because the peer's request is in flight, or
+    /// will be when the peer has a connection free, or with [`RejectReason::Unknown`]. The peer's request is awaited
+    /// until a timeout.
     AwaitingPeer,
-    /// The peer's request has been accepted.
+    /// The peer's request, which has this connection id, has been accepted.
     Accepting(ConnId),
-    /// The connection is established.
+    /// The connection is established; the peer has this connection id.
     Connected(ConnId),
 }
 
@@ -47,19 +49,20 @@ pub(in super::super) enum ConnReqAction {
     Reject,
 }
 
-/// Number of timeouts of a peer that announced its own request: two seconds at least.
+/// Number of timeouts after which another rejection with [`RejectReason::Already`] is final. They take two seconds at
+/// least.
 const MAX_TIMEOUTS: u32 = 100;
 
-/// Number of timeouts of a peer whose rejection had no data.
+/// Number of timeouts after which another rejection without data ([`RejectReason::Unknown`]) is final.
 const MAX_TIMEOUTS_UNKNOWN: u32 = 5;
 
 /// State machine of the connection to one peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) struct ConnFsm {
     state: State,
-    /// Number of times that the peer's request did not arrive.
+    /// Number of times that the peer's request did not arrive in time.
     timeouts: u32,
-    /// Sequence number in the queue for admission, in [`State::Idle`].
+    /// Sequence number in the queue for admission; `None` if the peer is not queued. Set only in [`State::Idle`].
     wait_seq: Option<u64>,
 }
 
@@ -128,9 +131,10 @@ impl ConnFsm {
         was_awaiting
     }
 
-    /// Handles a connection request; `order` compares the peer's address to our own. An existing connection is never
-    /// replaced: the port in a request is not authenticated, and any process on the peer's host can claim it. A peer
-    /// that has been restarted retries until the old connection has ended.
+    /// Handles a connection request with the connection id `who`; `order` compares the peer's address to the own one. A
+    /// connection that exists or is being accepted is never replaced: the port in a request is not authenticated, and
+    /// any process on the peer's host can claim it. A peer that has been restarted retries until the old connection has
+    /// ended.
     pub(in super::super) fn on_connreq(&mut self, who: ConnId, order: Ordering) -> ConnReqAction {
         let action = match self.state {
             State::Idle | State::AwaitingPeer => ConnReqAction::Accept,
@@ -145,7 +149,7 @@ impl ConnFsm {
         action
     }
 
-    /// Handles the reply to the own request. Returns false if none was outstanding.
+    /// Handles the reply to the own request. Returns false if no request was outstanding.
     pub(in super::super) fn on_accept(&mut self, who: ConnId) -> bool {
         let was_connecting = self.state == State::Connecting;
         if was_connecting {
@@ -155,8 +159,8 @@ impl ConnFsm {
         was_connecting
     }
 
-    /// Handles the establishment of an accepted connection. Returns the id of the peer, or `None` if none was being
-    /// accepted.
+    /// Handles the establishment of an accepted connection. Returns the connection id of the peer, or `None` if no
+    /// connection was being accepted.
     pub(in super::super) fn on_established(&mut self) -> Option<ConnId> {
         let State::Accepting(who) = self.state else {
             return None;
@@ -182,15 +186,15 @@ impl ConnFsm {
         is_final
     }
 
-    /// Handles the end of a connection or an attempt.
+    /// Handles the end of a connection or of an attempt to connect.
     pub(in super::super) fn on_down(&mut self) {
         self.state = State::Idle;
         self.timeouts = 0;
     }
 }
 
-/// Compares addresses in the order that decides between simultaneous requests: within a family, the order of their
-/// bytes on the wire.
+/// Compares addresses in the order that decides between simultaneous requests: IPv4 before IPv6, then by the bytes of
+/// the IP address and of the port on the wire.
 pub(in super::super) fn order(one: &SocketAddr, other: &SocketAddr) -> Ordering {
     let ip = match (one.ip(), other.ip()) {
         (IpAddr::V4(one), IpAddr::V4(other)) => one.octets().cmp(&other.octets()),

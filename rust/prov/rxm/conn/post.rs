@@ -41,8 +41,8 @@ use crate::{
 };
 
 impl Conn {
-    /// Returns the connection with its id if it is open, the peer is on another host, and no operation holds the
-    /// connection.
+    /// Returns the connection, and the connection id that the peer assigned, if the connection is open, permits new
+    /// operations, does not use the loop provider, and is not held by an operation.
     #[inline(always)]
     fn for_short(&mut self) -> Option<(&mut Self, u64)> {
         let is_plain = !self.is_closing
@@ -55,14 +55,14 @@ impl Conn {
 }
 
 impl Peer {
-    /// Returns whether the peer listens at this IPv4 address.
+    /// Returns whether the peer listens at this IPv4 address and port.
     #[inline(always)]
     pub(in super::super) fn is_at(&self, ip: u32, port: u16) -> bool {
         matches!(self.addr, SocketAddr::V4(addr) if addr.port() == port && addr.ip().to_bits() == ip)
     }
 
-    /// Posts an operation if none is deferred. On failure returns the packet buffer, and an errno if the operation
-    /// can never be posted.
+    /// Posts an operation if no operation to the peer is deferred. On failure returns the packet buffer, and an errno
+    /// if the operation can never be posted.
     #[inline(always)]
     pub(super) fn post(
         &mut self,
@@ -76,7 +76,8 @@ impl Peer {
         }
     }
 
-    /// Posts a short message. Returns false, and the caller starts it as any other, if it has to wait or the post fails.
+    /// Posts a short message. Returns false if the message has to wait or the post fails: the caller then starts it on
+    /// the general path.
     #[inline(always)]
     pub(in super::super) fn post_short(
         &mut self,
@@ -107,7 +108,7 @@ impl Peer {
                 self.tx_count += 1;
                 true
             }
-            // The caller posts again, and closes the connection if that fails too.
+            // The general path posts again, and closes the connection if that fails with any error but -FI_EAGAIN.
             Err(error) => {
                 conn.credits.return_credit();
                 tx_pool.put(error.node, &mut self.tx_share, false);
@@ -116,8 +117,8 @@ impl Peer {
         }
     }
 
-    /// Posts the next part of an operation. On failure returns the packet buffer, and an errno if the operation can
-    /// never be posted.
+    /// Posts the next packets or the next RDMA request of an operation, if the connection permits it. On failure
+    /// returns the packet buffer, and an errno if the operation can never be posted.
     #[inline(always)]
     pub(super) fn post_next(
         &mut self,
@@ -157,12 +158,12 @@ impl TxOp {
         }
     }
 
-    /// Returns whether the operation reads the peer's memory.
+    /// Returns whether the operation is an RDMA read.
     pub(super) fn is_read(&self) -> bool {
         matches!(self, Self::Rma(access) if access.way == Rma::Read)
     }
 
-    /// Makes a message that would be sent in segments a rendezvous message.
+    /// Turns a segmented message into a rendezvous message.
     pub(in super::super) fn make_rndv(&mut self) {
         if let Self::Sar(SarTx { message, from, .. }) = self {
             let from = mem::replace(from, SrcBuf::EMPTY);
@@ -190,8 +191,8 @@ impl TxOp {
     }
 }
 
-/// Posts the next part of an operation. On failure returns the packet buffer, and an errno if the operation can never
-/// be posted.
+/// Posts the next packets or the next RDMA request of an operation; `to` is the connection id that the peer assigned.
+/// On failure returns the packet buffer, and an errno if the operation can never be posted.
 fn post_op(
     conn: &mut Conn,
     to: u64,
@@ -248,8 +249,8 @@ fn post_op(
     })
 }
 
-/// Posts segments of a message with transmit buffers of their own, up to the one that the message's own buffer sends.
-/// Returns whether that one can be posted.
+/// Posts segments of a message that have transmit buffers of their own, up to the segment that the message's buffer is
+/// for. Returns whether the caller can post that segment.
 #[inline(never)]
 fn post_segments(
     conn: &mut Conn,
@@ -276,8 +277,8 @@ fn post_segments(
         };
         let Some(mut segment_buf) = segment_buf else {
             conn.credits.return_credit();
-            // No buffer will be put back, so this segment uses the message's own buffer, and nothing is sent before
-            // the rest of the message.
+            // If no segment is in flight, no buffer will be put back: this segment uses the message's buffer, and no
+            // other operation is posted before the rest of the message.
             conn.tx_exclusive = conn.segments == MAX_SEGS;
             return conn.tx_exclusive;
         };
@@ -310,7 +311,7 @@ fn post_rma(
     if !may_go {
         return Err((packet, None));
     }
-    // Remote CQ data take a receive of the peer.
+    // A write with remote CQ data consumes a receive of the peer.
     let takes_credit = match packet.as_tx_op() {
         Some(TxOp::Rma(access)) => access.flags & FI_REMOTE_CQ_DATA != 0,
         _ => false,
@@ -329,7 +330,8 @@ fn post_rma(
         }
         match error.errno {
             Errno::EAGAIN => (error.node, None),
-            // The operation is reported with the failure of its connection.
+            // The operation stays deferred. When the connection has been closed, an operation that has started fails,
+            // and any other is posted on the next connection.
             errno @ (Errno::ENOTCONN | Errno::ECONNABORTED | Errno::ESHUTDOWN) => {
                 conn.note_post_error(errno);
                 (error.node, None)
@@ -340,7 +342,7 @@ fn post_rma(
 }
 
 impl Packet {
-    /// Moves the next segment of the message by `count`.
+    /// Adds `count` to the number of the next segment of a segmented message.
     fn advance_segment(&mut self, count: i32) {
         if let Some(TxOp::Sar(sar_tx)) = self.tx_op() {
             sar_tx.next = sar_tx.next.wrapping_add_signed(count);

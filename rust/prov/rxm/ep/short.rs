@@ -2,10 +2,11 @@
 
 //! Fast path of sends: posts a short message to a connected peer at once.
 //!
-//! The message is copied into its packet buffer under the lock. A send that is long, or has several segments or other flags,
-//! is left to the general path before anything has been done. One that has to wait, or goes to a peer on the same host,
-//! continues on the general path under the same lock: it has no connection, no credit or no free buffer, or other
-//! operations to the peer are deferred.
+//! The message is copied into its packet buffer under the lock. A send that is long, has several segments or other
+//! flags, goes to an IPv6 address, or finds the completion queue full, is left to the general path before anything has
+//! been done. A send that cannot be posted at once continues on the general path under the same lock: the peer was not
+//! used recently, has no open connection, has deferred operations or is reached through the loop provider, there is no
+//! credit or no free buffer, or the post fails.
 
 use super::{
     super::{
@@ -74,8 +75,8 @@ impl Endpoint {
         }
     }
 
-    /// Sends a message of up to [`SHORT_COPY`] bytes; with `errors_only` a success is not reported. Returns `None`, without
-    /// any effect, if the general path has to send it.
+    /// Sends a message of up to [`SHORT_COPY`] bytes; with `errors_only` a success is reported only if the flags have
+    /// FI_COMPLETION. Returns `None`, without any effect, if the general path has to send it.
     #[inline(never)]
     fn send_short(
         &self,

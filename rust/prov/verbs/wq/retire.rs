@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The end of operations: completions retire them, and the end of the queue reclaims them.
+//! Retirement of operations: completions retire them, and the close of the queue reclaims those that have not been
+//! retired.
 //!
-//! The lock of the completion queue guards all this, except a queue that has left its table.
+//! Guarded by the lock of the completion queue, until the work queue is removed from that completion queue's table.
 
 use super::{
     super::prelude::*,
@@ -64,7 +65,7 @@ impl WorkQueue {
 
     /// Retires operation `seq` in any order: marks it as reported, and then retires the marked
     /// operations from `tail` on, up to the first that is not marked. Operations behind that one
-    /// keep their slots. For a queue that completes out of order, once an operation has failed.
+    /// keep their slots. Used for a queue that completes out of order, once an operation has failed.
     /// `ahead` is the number of marked operations that have not been retired; at 0 the loop ends,
     /// before a slot that a poster may fill. Returns the number of operations that have been
     /// retired.
@@ -120,8 +121,8 @@ impl WorkQueue {
         unsafe { self.slot_reader()(seq) }
     }
 
-    /// Retires operation `seq` and those before it, from `tail` on, which moves. Returns their
-    /// number.
+    /// Retires the operations from `tail` through `seq`, moves `tail` behind them, and releases their
+    /// slots. Returns their number.
     ///
     /// # Safety
     ///
@@ -167,7 +168,8 @@ impl WorkQueue {
     }
 
     /// Unmaps the memory of the operations from `from` through `last`, which have completed, and
-    /// calls `visit` with the number and flags of each one, the drain marker and parts excepted.
+    /// calls `visit` with the sequence number and the completion flags of each one, the drain marker
+    /// and parts excepted.
     ///
     /// # Safety
     ///
@@ -221,8 +223,8 @@ impl WorkQueue {
     }
 
     /// Retires everything from `tail` on, after the queue pair has been destroyed. Each context
-    /// that has not been reported goes to `reclaim`. Returns the number of operations, markers
-    /// excepted.
+    /// that has not been reported is passed to `reclaim`. Returns the number of work requests, drain
+    /// markers excepted.
     ///
     /// # Safety
     ///
@@ -246,7 +248,8 @@ impl WorkQueue {
             let slot = unsafe { self.ring.get(seq) };
             match slot.kind {
                 OpKind::DrainMarker => continue,
-                // The last piece stands for the buffer, and the last work request for an operation.
+                // The context is reclaimed with the last piece of a multi-receive buffer, and with the last work
+                // request of an operation.
                 OpKind::MultiRecv | OpKind::Part => {}
                 _ if slot.is_reported => {}
                 _ => reclaim(slot.context),
