@@ -20,7 +20,7 @@ echo "$modprobe" >/proc/sys/kernel/modprobe
 check perf_is_not_loaded_yet [ ! -e /dev/kofi_perf ]
 check perf_is_loaded_on_demand eval 'refused "Connection refused" pingpong "$ADDRESS" -p 7490 && loaded kofi_perf'
 check_program dev_calls "$ADDRESS"
-for program in dev_tests dev_clients dev_by_hand; do
+for program in dev_tests dev_clients dev_raw_verbs; do
 	check_program $program "$ADDRESS" "$1"
 done
 # kofi info prints the attributes of the device.

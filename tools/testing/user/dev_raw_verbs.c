@@ -3,7 +3,7 @@
  * Tests of the raw-verbs transport of /dev/kofi_perf. The results are printed as
  * KTAP.
  *
- *	dev_by_hand ADDRESS DEVICE
+ *	dev_raw_verbs ADDRESS DEVICE
  */
 
 #include <rdma/fi_errno.h>
