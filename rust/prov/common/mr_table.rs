@@ -31,8 +31,9 @@ use crate::{
 };
 use kernel::{
     rbtree::{
+        Entry,
         RBTree,
-        RBTreeNode, //
+        RBTreeNodeReservation, //
     },
     sync::{
         new_condvar,
@@ -276,6 +277,10 @@ impl MrTable {
     }
 
     /// Opens `memory` to peers under `key`, until the result is dropped. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOKEY if another region has the key, -FI_ENOMEM.
     pub(crate) fn register(
         self: &Arc<Self>,
         key: u64,
@@ -298,10 +303,11 @@ impl MrTable {
             users: 0,
             is_closing: false,
         };
-        let node = RBTreeNode::new(key, region, GFP_KERNEL)?;
-        let replaced = self.entries.lock().insert(node);
-        // Keys are unique: nothing was replaced.
-        drop(replaced);
+        let reservation = RBTreeNodeReservation::new(GFP_KERNEL)?;
+        match self.entries.lock().entry(key) {
+            Entry::Vacant(entry) => entry.insert(region, reservation),
+            Entry::Occupied(_) => return Err(Errno::ENOKEY),
+        };
         Ok(MrRegistration {
             table: self.clone(),
             key,
@@ -322,9 +328,9 @@ impl MrTable {
                 false => random() >> 32,
                 true => random() | 1 << 63,
             };
-            let is_free = self.entries.lock().get(&key).is_none();
-            if is_free {
-                return self.register(key, memory, access, addressing);
+            match self.register(key, memory, access, addressing) {
+                Err(Errno::ENOKEY) => {}
+                registered => return registered,
             }
         }
     }

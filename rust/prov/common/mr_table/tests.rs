@@ -195,6 +195,23 @@ mod suite {
     }
 
     #[test]
+    fn a_key_belongs_to_one_region() -> Result {
+        let mut fixture = Fixture::new(BOTH, Addressing::Offset)?;
+        let access = Access::from_bits(FI_REMOTE_READ)?;
+        let again = fixture
+            .regions
+            .register(KEY, &[], access, Addressing::Offset);
+        assert!(again.is_err_and(|errno| errno == Errno::ENOKEY));
+        assert_eq!(fixture.add(0, 1, KEY, FI_UINT64), Ok(1));
+        fixture.registration = None;
+        let again = fixture
+            .regions
+            .register(KEY, &[], access, Addressing::Offset);
+        assert!(again.is_ok());
+        Ok(())
+    }
+
+    #[test]
     fn read_access_does_not_write() -> Result {
         static CONSTANT: [u64; 1] = [5];
         let regions = MrTable::new()?;
