@@ -182,20 +182,30 @@ bool rust_helper_kofi_has_address(struct net *net, const struct sockaddr *addr)
 	return false;
 }
 
-/*
- * Returns the first primary IPv4 address of the port's interface, except one of host
- * scope. If it has none, returns an address of another interface of the namespace, as
- * inet_select_addr() does, or 0. Returns 0 for a port without an interface.
- */
+/* Returns the first primary IPv4 address of the port's interface that others can reach, or 0. */
 __be32 rust_helper_kofi_port_ipv4(struct ib_device *device, u32 port)
 {
 	struct net_device *netdev = ib_device_get_netdev(device, port);
+	const struct in_ifaddr *ifa;
+	struct in_device *in_dev;
 	__be32 addr = 0;
 
-	if (netdev) {
-		addr = inet_select_addr(netdev, 0, RT_SCOPE_LINK);
-		dev_put(netdev);
+	if (!netdev)
+		return 0;
+	/* inet_select_addr() could return the address of another interface. */
+	rcu_read_lock();
+	in_dev = __in_dev_get_rcu(netdev);
+	if (in_dev) {
+		in_dev_for_each_ifa_rcu(ifa, in_dev) {
+			if (!(ifa->ifa_flags & IFA_F_SECONDARY) &&
+			    ifa->ifa_scope <= RT_SCOPE_LINK) {
+				addr = ifa->ifa_local;
+				break;
+			}
+		}
 	}
+	rcu_read_unlock();
+	dev_put(netdev);
 	return addr;
 }
 
