@@ -13,6 +13,7 @@ use super::{
         },
         ep_state::EpState,
         iov::Payload,
+        local::SEGMENTED,
         matcher::MsgKey,
         rx_entry::Receive,
         turn::Held,
@@ -245,14 +246,20 @@ impl Held<'_> {
             let chunks = mem::take(&mut sar.data.chunks);
             sar.data.is_busy = true;
             self.keep_sar(peer_idx, sar);
-            self.unlocked(|| {
+            let len: usize = chunks.iter().map(|chunk| chunk.len()).sum();
+            let copy_chunks = || {
                 let mut at = 0;
                 for chunk in chunks.iter() {
                     receive.into.copy_from_slice(at, chunk);
                     at += chunk.len();
                 }
                 drop(chunks);
-            });
+            };
+            match len <= SEGMENTED {
+                true => self.copy(len, copy_chunks),
+                // Not under the lock, also while the endpoint is claimed: it takes too long.
+                false => self.unlocked(copy_chunks),
+            }
         }
         let sar = self.take_sar(peer_idx, number);
         let (state, sinks) = self.split();
