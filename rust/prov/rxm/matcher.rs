@@ -85,8 +85,20 @@ impl MatchSpec {
 
 /// Receives that can be posted to a matcher.
 pub(super) trait HasMatchSpec: HasLinks<RX_TABLES> {
+    /// Returns the tag and the ignored bits; `None` matches untagged messages.
+    fn tag(&self) -> Option<(u64, u64)>;
+
+    /// Returns the source; `None` matches any.
+    fn source(&self) -> Option<&SocketAddr>;
+
     /// Returns the messages that the receive matches.
-    fn spec(&self) -> MatchSpec;
+    #[inline]
+    fn spec(&self) -> MatchSpec {
+        MatchSpec {
+            tag: self.tag(),
+            from: self.source().copied(),
+        }
+    }
 
     /// Returns the buffer's number if the receive is a multi-receive buffer.
     fn buffer(&self) -> Option<u32>;
@@ -200,7 +212,12 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
 
     #[inline(always)]
     fn post_or_force(&mut self, receive: ListBox<R>, is_forced: bool) -> PostResult<R, M> {
-        match self.claim(&receive.spec()) {
+        let (_, messages) = self.messages(receive.tag().is_some());
+        let found = match messages.is_empty() {
+            true => Search::NotFound,
+            false => self.claim(&receive.spec()),
+        };
+        match found {
             Search::Found(message) => PostResult::Matched(receive, message),
             Search::Again => PostResult::Again(receive),
             Search::NotFound => match self.receives.push(&self.seed, receive, is_forced) {

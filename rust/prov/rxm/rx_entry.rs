@@ -306,8 +306,13 @@ impl Indexed for Receive {
 
 impl HasMatchSpec for Receive {
     #[inline(always)]
-    fn spec(&self) -> MatchSpec {
-        self.spec
+    fn tag(&self) -> Option<(u64, u64)> {
+        self.spec.tag
+    }
+
+    #[inline(always)]
+    fn source(&self) -> Option<&SocketAddr> {
+        self.spec.from.as_ref()
     }
 
     fn buffer(&self) -> Option<u32> {

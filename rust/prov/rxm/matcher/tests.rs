@@ -56,8 +56,12 @@ impl_has_links! {
 }
 
 impl HasMatchSpec for Receive {
-    fn spec(&self) -> MatchSpec {
-        self.spec
+    fn tag(&self) -> Option<(u64, u64)> {
+        self.spec.tag
+    }
+
+    fn source(&self) -> Option<&SocketAddr> {
+        self.spec.from.as_ref()
     }
 
     fn buffer(&self) -> Option<u32> {

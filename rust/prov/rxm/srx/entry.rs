@@ -9,7 +9,6 @@ use super::super::{
     },
     matcher::{
         HasMatchSpec,
-        MatchSpec,
         RX_TABLES, //
     },
 };
@@ -79,11 +78,14 @@ impl_has_links! {
 
 impl HasMatchSpec for SrxNode {
     #[inline(always)]
-    fn spec(&self) -> MatchSpec {
-        MatchSpec {
-            tag: self.srx_recv.tag,
-            from: None,
-        }
+    fn tag(&self) -> Option<(u64, u64)> {
+        self.srx_recv.tag
+    }
+
+    // Endpoints of a shared context have different peers.
+    #[inline(always)]
+    fn source(&self) -> Option<&SocketAddr> {
+        None
     }
 
     fn buffer(&self) -> Option<u32> {

@@ -157,6 +157,12 @@ impl<M: HasMsgKey> MsgIndex<M> {
         self.fifo.probes()
     }
 
+    /// Returns whether no message is queued.
+    #[inline(always)]
+    pub(in super::super) fn is_empty(&self) -> bool {
+        self.fifo.is_empty()
+    }
+
     /// Queues a message behind the others.
     pub(in super::super) fn push_back(&mut self, seed: &HashSeed, message: ListBox<M>) {
         let key = *message.key();
@@ -222,7 +228,7 @@ impl<M: HasMsgKey> MsgIndex<M> {
         spec: &MatchSpec,
         act: impl FnOnce(Entry<'_, M, MSG_TABLES>) -> T,
     ) -> Search<T> {
-        if self.fifo.is_empty() {
+        if self.is_empty() {
             return Search::NotFound;
         }
         let class = Class::of(spec);

@@ -6,7 +6,6 @@ use super::{
     super::{
         HasMatchSpec,
         MatchResult,
-        MatchSpec,
         MsgKey, //
     },
     hash,
@@ -129,11 +128,8 @@ impl<R: HasMatchSpec> GroupKey<R> for RxGroup<'_> {
 
     #[inline]
     fn is_of(&self, receive: &R) -> bool {
-        let spec = receive.spec();
-        let tag = spec.tag.map_or(0, |(tag, _)| tag) & !self.class.ignore;
-        number_of(receive.rank()) == self.number
-            && tag == self.tag
-            && self.from == spec.from.as_ref()
+        let tag = receive.tag().map_or(0, |(tag, _)| tag) & !self.class.ignore;
+        number_of(receive.rank()) == self.number && tag == self.tag && self.from == receive.source()
     }
 }
 
@@ -229,15 +225,16 @@ impl<R: HasMatchSpec> RxIndex<R> {
 
     /// Returns the number of the class of a receive, if there are not too many.
     #[inline]
-    fn number(&mut self, spec: &MatchSpec) -> Option<u8> {
+    fn number(&mut self, receive: &R) -> Option<u8> {
+        let has_source = receive.source().is_some();
         // The order of `RxClass::FIXED`.
-        let first = match spec.tag {
+        let first = match receive.tag() {
             None => 0,
             Some((_, 0)) => 2,
             Some((_, u64::MAX)) => 4,
-            Some(_) => return self.masked_number(Class::of(spec)),
+            Some((_, ignore)) => return self.masked_number(Class::new(has_source, ignore)),
         };
-        Some(first + u8::from(spec.from.is_some()))
+        Some(first + u8::from(has_source))
     }
 
     /// Returns the number of the class of a tagged receive that ignores some bits.
@@ -272,14 +269,15 @@ impl<R: HasMatchSpec> RxIndex<R> {
         mut receive: ListBox<R>,
         is_forced: bool,
     ) -> core::result::Result<(), ListBox<R>> {
-        let number = match self.number(&receive.spec()) {
+        let number = match self.number(&receive) {
             Some(number) => number,
             None if is_forced => UNCLASSED,
             None => return Err(receive),
         };
         self.posted += 1;
         receive.set_rank(self.posted << 8 | u64::from(number));
-        let (spec, context) = (receive.spec(), receive.context());
+        let tag = receive.tag().map_or(0, |(tag, _)| tag);
+        let (source, context) = (receive.source().copied(), receive.context());
         let class = self.class(number).map(|class| {
             class.posted += 1;
             class.class
@@ -288,8 +286,7 @@ impl<R: HasMatchSpec> RxIndex<R> {
         let mut entry = self.fifo.push_back(receive);
         match class {
             Some(class) => {
-                let tag = spec.tag.map_or(0, |(tag, _)| tag);
-                let group = RxGroup::new(seed, number, class, tag, spec.from.as_ref());
+                let group = RxGroup::new(seed, number, class, tag, source.as_ref());
                 entry.index_back(CLASSES, &group);
             }
             None => entry.index_back(CLASSES, &Unclassed),
