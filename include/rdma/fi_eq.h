@@ -316,8 +316,8 @@ enum fi_cq_wait_cond {
  * @wait_cond: FI_CQ_COND_NONE
  * @wait_set: with FI_WAIT_SET, the set to wake
  * @cq_event_handler: called when the queue has something to read, or %NULL: once
- *	until a read has found the queue empty; calls do not overlap; @context
- *	is that of the queue. With FI_CB_CTX_INTR it runs in hard interrupt
+ *	until a read has found the queue empty, and when a refused post can be
+ *	repeated; calls do not overlap; @context is that of the queue. With FI_CB_CTX_INTR it runs in hard interrupt
  *	context, with FI_CB_CTX_SOFTIRQ in soft interrupt context, else in process
  *	context; in all it may read the queue and post. It does not run after
  *	fi_close() of the queue has returned, or after its module has been

@@ -4,8 +4,8 @@
 //! readers, counters and sets, and schedules the queue's handler.
 //!
 //! The driver may hold its own lock, or complete from within a post, so consumer code never runs in the
-//! interrupt call itself: the handler runs in an irq_work, a BH work item or a work item. The handler is called once per arm;
-//! a read that finds the queue empty arms it. The only locks are those of [`Signal`] and of the handler's
+//! interrupt call itself: the handler runs in an irq_work, a BH work item or a work item. The handler is called once per arm,
+//! by a read that finds the queue empty, and once when a refused post can be repeated. The only locks are those of [`Signal`] and of the handler's
 //! [`Slot`].
 
 use super::super::{
@@ -175,6 +175,17 @@ impl Notifier {
             if callback.armed.xchg(false, Full) {
                 callback.schedule();
             }
+        }
+    }
+
+    /// Wakes the readers and calls the handler because a refused post can be repeated. The handler is called whether it is
+    /// armed or not: one that is running may have been refused itself before it reads, and finds no entry then. Any context.
+    pub fn notify_space(&self) {
+        self.signal.raise();
+        if let Some(callback) = self.callback.as_ref() {
+            // Full barrier: a call that has been scheduled and not begun arms later.
+            let _ = callback.armed.xchg(false, Full);
+            callback.schedule();
         }
     }
 

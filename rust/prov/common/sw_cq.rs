@@ -231,7 +231,7 @@ impl SwCq {
 
     /// Wakes the readers and calls the handler: a refused poster can try again. Any context.
     pub(crate) fn wake_readers(&self) {
-        self.interrupts.notify();
+        self.interrupts.notify_space();
     }
 
     /// Releases the entry of an operation that was not started. Any context.
@@ -244,6 +244,13 @@ impl SwCq {
     #[inline]
     pub(crate) fn complete_silent(&self) {
         self.release_many(1);
+        self.wake_slot_waiter();
+    }
+
+    /// Wakes the readers if a refused poster waits for a slot: one is free whose operation was reported before. Any
+    /// context.
+    #[inline]
+    pub(crate) fn wake_slot_waiter(&self) {
         if self.slot_waiter.take() {
             self.wake_readers();
         }

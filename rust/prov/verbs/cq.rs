@@ -233,7 +233,7 @@ impl Cq {
         // sees the released entries.
         self.reservation.release(count);
         if count != 0 && self.entry_waiter.take() {
-            self.interrupts.notify();
+            self.interrupts.notify_space();
         }
     }
 

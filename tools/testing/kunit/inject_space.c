@@ -360,6 +360,68 @@ static void cq_16_handler_is_called_when_a_close_releases_cq_slots(struct kunit 
 	hd_check(test, queue);
 }
 
+/* A handler whose first call is refused a post before it reads. */
+struct refused {
+	struct fid_ep		*ep;
+	struct completion	is_refused, may_read;
+	ssize_t			ret;		/* of the first post */
+};
+
+static void post_and_read(struct hd_queue *queue)
+{
+	struct refused *refused = queue->data;
+	struct fi_cq_tagged_entry entry;
+	char byte = 0;
+
+	if (refused->ep) {
+		refused->ret = fi_inject(refused->ep, &byte, 1, FI_ADDR_UNSPEC);
+		refused->ep = NULL;
+		complete(&refused->is_refused);
+		wait_for_completion_timeout(&refused->may_read, msecs_to_jiffies(FX_WAIT_MS));
+	}
+	while (fi_cq_read(queue->cq, &entry, 1) == 1)
+		;
+}
+
+/*
+ * The handler is not armed while it runs. If a post of its own is refused, and there is
+ * space before it reads, it has to be called once more.
+ */
+static void cq_16_handler_that_was_refused_before_it_read_is_called_again(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = fx_open_for(test, FI_THREAD_SAFE);
+	struct refused *refused = (void *)tr_buffer(test, sizeof(*refused));
+	struct fid_ep *closed[2], *ep[2];
+	struct hd_queue *queue;
+	ssize_t ret;
+
+	if (tr_is_iwarp(fx->info))
+		kunit_skip(test, "a message without a receive ends the connection");
+	init_completion(&refused->is_refused);
+	init_completion(&refused->may_read);
+	fx->info->tx_attr->size = 2 * PLENTY;
+	queue = hd_open(test, fx, false, post_and_read, refused);
+	hd_connect(test, fx, queue, NULL, closed);
+	hd_connect(test, fx, queue, NULL, ep);
+	refused->ep = ep[0];
+	hd_post_receives(test, ep[0], 1);
+	do {
+		ret = tr_send(closed[0], NULL, 0);
+	} while (!ret);
+	KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+	hd_post_sends(test, ep[1], 1);
+	KUNIT_ASSERT_NE_MSG(test, 0, wait_for_completion_timeout(&refused->is_refused,
+								 msecs_to_jiffies(FX_WAIT_MS)),
+			    "waited for the handler's first call");
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, refused->ret);
+	fx_close(test, &closed[0]->fid);
+	complete(&refused->may_read);
+	KUNIT_EXPECT_TRUE(test, hd_wait_calls(test, queue, 2));
+	fx_close(test, &ep[0]->fid);
+	hd_close(test, queue);
+	hd_check(test, queue);
+}
+
 static void receive_rdm(struct kunit *test, void *arg)
 {
 	struct progress *progress = arg;
@@ -406,6 +468,7 @@ static struct kunit_case cases[] = {
 			 contexts_gen_params),
 	KUNIT_CASE_PARAM(cq_16_handler_is_called_when_a_close_releases_cq_slots,
 			 contexts_gen_params),
+	KUNIT_CASE(cq_16_handler_that_was_refused_before_it_read_is_called_again),
 	{}
 };
 
