@@ -174,6 +174,14 @@ impl CompSinks {
         }
     }
 
+    /// Wakes a refused poster of a receive context, after an entry was freed whose message had been reported before.
+    #[cold]
+    pub(super) fn wake_rx_poster(&self, rx_ctx: u8) {
+        if let Some(sink) = self.rx.ctx(rx_ctx) {
+            sink.queue.wake_slot_waiter();
+        }
+    }
+
     /// Releases a reserved entry of a transmit context, for an operation that is not reported.
     pub(super) fn release_tx(&self, context: u8) {
         if let Some(sink) = self.tx.ctx(context) {

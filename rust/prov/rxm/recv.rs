@@ -154,8 +154,23 @@ impl EpState {
             self.keep_until_end(receive);
             return;
         }
+        let was_reported = receive.is_reported;
         sinks.fail_rx(&mut self.rx_ctxs, &mut receive, errno);
+        self.put_back_late(sinks, receive, was_reported);
+    }
+
+    /// Puts back a reported entry. If it `was_reported` earlier, a post can have been refused meanwhile.
+    pub(super) fn put_back_late(
+        &mut self,
+        sinks: &CompSinks,
+        receive: ListBox<Receive>,
+        was_reported: bool,
+    ) {
+        let (at, is_internal) = (receive.rx_ctx, receive.is_internal());
         self.put_back(receive);
+        if was_reported && !is_internal {
+            sinks.wake_rx_poster(at);
+        }
     }
 
     /// Puts back a reported entry.

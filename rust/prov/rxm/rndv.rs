@@ -125,12 +125,13 @@ impl EpState {
                         },
                         _ => PktHdr::RndvRdDone { id },
                     };
+                    let was_reported = receive.is_reported;
                     sinks.complete_rx_as(rx_ctxs, &mut receive, &key, &message, (len, flags));
                     if !conn.send_ctrl_with_credit(inflight, &reply) {
                         rndv_reads.push_front(receive);
                         return;
                     }
-                    self.put_back(receive);
+                    self.put_back_late(sinks, receive, was_reported);
                 }
             }
         }
