@@ -85,6 +85,8 @@ impl Held<'_> {
             let _ = self.with_turn(|held, _| held.retry_peer(peer_idx, true));
             let (state, sinks) = self.split();
             state.progress_peer(sinks, peer_idx);
+            // A refused post can use the connection's reserved buffer.
+            state.tx_pool.wake_waiters();
         }
     }
 
