@@ -300,7 +300,7 @@ impl EpCore {
         }
         for peer_idx in 0..cm.peers.len() as u32 {
             if has_waiters {
-                cm.yield_turn(peer_idx);
+                cm.leave_awaiting(peer_idx);
             } else if cm
                 .cm_peer(peer_idx)
                 .is_ok_and(|cm_peer| cm_peer.fsm.on_timeout())

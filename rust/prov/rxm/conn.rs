@@ -242,11 +242,11 @@ impl Conn {
 
     /// Takes a credit for a packet, if one may be posted now.
     #[inline(always)]
-    pub(super) fn may_send(&mut self) -> bool {
+    pub(super) fn take_send_credit(&mut self) -> bool {
         if !self.credits.take_credit() {
             return false;
         }
-        let may_send = self.iwarp_order.may_send();
+        let may_send = self.iwarp_order.request_send();
         if !may_send {
             self.credits.return_credit();
         }
@@ -273,7 +273,7 @@ impl Conn {
         let (Some(to), false) = (self.remote_conn_id, self.is_closing) else {
             return false;
         };
-        if !self.iwarp_order.may_send() {
+        if !self.iwarp_order.request_send() {
             return false;
         }
         let Some(mut ctrl_buf) = self.ctrl_bufs.pop() else {
@@ -326,7 +326,7 @@ impl Conn {
         let Some(to) = self.remote_conn_id else {
             return;
         };
-        while !self.is_closing && !self.responses.is_empty() && self.may_send() {
+        while !self.is_closing && !self.responses.is_empty() && self.take_send_credit() {
             let Some(mut answer) = self.responses.pop() else {
                 return;
             };

@@ -93,7 +93,7 @@ impl EpState {
                     let is_read = rndv.way() == Rma::Read;
                     let may_go = match is_read {
                         true => conn.iwarp_order.may_read(),
-                        false => conn.iwarp_order.may_send(),
+                        false => conn.iwarp_order.request_send(),
                     };
                     if conn.reads_left == 0 || !may_go {
                         rndv_reads.push_front(receive);

@@ -10,7 +10,7 @@
 //! Other threads copy without the turn from or to an entry that they have taken out of its list: a message that a
 //! posted receive matches, or the bytes of a send. `Turn::copies` counts all copies without the lock. The close of a
 //! connection, a context, a ring or the endpoint waits until there is no turn and no copy ([`EpCore::quiesced`]). A
-//! peer that keeps the endpoint busy delays the close for a bounded time: a thread that has waited [`PATIENCE`]
+//! peer that keeps the endpoint busy delays the close for a bounded time: a thread that has waited [`CLAIM_AFTER`]
 //! intervals *claims* the endpoint. Until the claim ends, only a thread that has quiesced the endpoint takes the turn,
 //! and [`Held::copy`] keeps the lock for a thread without the turn.
 
@@ -41,7 +41,7 @@ const QUIESCE_INTERVAL: Delta = Delta::from_micros(20);
 
 /// Number of intervals after which a thread that waits claims the endpoint. A claim delays messages, and a peer that
 /// makes many connections end must not cause a claim for each of them.
-const PATIENCE: u32 = 50;
+const CLAIM_AFTER: u32 = 50;
 
 /// Buffer for the completions of a batch.
 pub(super) type Batch = KBox<EntrySlots<SourcedEntry, BATCH>>;
@@ -125,12 +125,12 @@ impl EpCore {
             let mut held = self.hold();
             if held.turn.is_quiet() {
                 held.is_quiet = true;
-                if tries > PATIENCE {
+                if tries > CLAIM_AFTER {
                     held.end_claim();
                 }
                 return held;
             }
-            if tries == PATIENCE {
+            if tries == CLAIM_AFTER {
                 held.turn.claims += 1;
             }
             tries = tries.saturating_add(1);
@@ -154,7 +154,7 @@ impl Held<'_> {
         let done = act(self, &mut batch);
         self.has_turn = false;
         self.turn.batch = Some(batch);
-        self.call_again();
+        self.schedule_pending();
         Some(done)
     }
 
@@ -162,12 +162,12 @@ impl Held<'_> {
     #[cold]
     fn end_claim(&mut self) {
         self.turn.claims -= 1;
-        self.call_again();
+        self.schedule_pending();
     }
 
     /// Schedules the completion handler if a thread needed the turn meanwhile.
     #[inline(always)]
-    fn call_again(&mut self) {
+    fn schedule_pending(&mut self) {
         if mem::take(&mut self.turn.again) {
             self.schedule_handler();
         }
@@ -223,7 +223,7 @@ mod tests {
 
     /// Only a thread that has quiesced the endpoint takes the turn while there is a claim.
     #[test]
-    fn claims_end_the_turns_of_others() -> kernel::error::Result {
+    fn claim_refuses_turns_of_other_threads() -> kernel::error::Result {
         let mut turn = Turn::new().map_err(|_| ENOMEM)?;
         turn.batch = None;
         turn.claims += 1;
@@ -239,7 +239,7 @@ mod tests {
     /// Copies of threads without the turn are made under the lock while there is a claim, so that no copy is left when
     /// the turn ends.
     #[test]
-    fn claims_end_copies_without_the_lock() -> kernel::error::Result {
+    fn claim_keeps_the_lock_for_copies() -> kernel::error::Result {
         let mut turn = Turn::new().map_err(|_| ENOMEM)?;
         assert!(!turn.copies_locked(SHORT_COPY + 1, false));
         turn.claims += 1;

@@ -113,10 +113,10 @@ impl ConnMgr {
     }
 
     /// Moves a peer whose request has not arrived to the end of the queue.
-    pub(in super::super) fn yield_turn(&mut self, peer_idx: u32) {
+    pub(in super::super) fn leave_awaiting(&mut self, peer_idx: u32) {
         if self
             .cm_peer(peer_idx)
-            .is_ok_and(|cm_peer| cm_peer.fsm.yield_turn())
+            .is_ok_and(|cm_peer| cm_peer.fsm.leave_awaiting())
         {
             self.enqueue(peer_idx);
         }

@@ -82,9 +82,9 @@ impl EpCore {
         };
         match (event.kind(), cm_peer.fsm.state()) {
             (Kind::Connection(FI_CONNECTED), State::Accepting(_)) => {
-                if let Some(who) = cm_peer.fsm.on_established() {
+                if let Some(conn_id) = cm_peer.fsm.on_established() {
                     cm.backoff.decrease();
-                    let to = u64::from(who.index);
+                    let to = u64::from(conn_id.index);
                     self.quiesced().establish(peer_idx, conn_gen, to, None);
                 }
             }

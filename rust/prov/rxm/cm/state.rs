@@ -118,7 +118,7 @@ impl ConnFsm {
 
     /// Handles the timeout of the peer's request while other peers wait for admission: goes back to idle. Returns
     /// true if the state has changed.
-    pub(in super::super) fn yield_turn(&mut self) -> bool {
+    pub(in super::super) fn leave_awaiting(&mut self) -> bool {
         self.stop_awaiting(State::Idle)
     }
 
@@ -131,11 +131,15 @@ impl ConnFsm {
         was_awaiting
     }
 
-    /// Handles a connection request with the connection id `who`; `order` compares the peer's address to the own one. A
+    /// Handles a connection request with the connection id `conn_id`; `order` compares the peer's address to the own one. A
     /// connection that exists or is being accepted is never replaced: the port in a request is not authenticated, and
     /// any process on the peer's host can claim it. A peer that has been restarted retries until the old connection has
     /// ended.
-    pub(in super::super) fn on_connreq(&mut self, who: ConnId, order: Ordering) -> ConnReqAction {
+    pub(in super::super) fn on_connreq(
+        &mut self,
+        conn_id: ConnId,
+        order: Ordering,
+    ) -> ConnReqAction {
         let action = match self.state {
             State::Idle | State::AwaitingPeer => ConnReqAction::Accept,
             State::Connecting if order == Ordering::Less => ConnReqAction::Reject,
@@ -143,17 +147,17 @@ impl ConnFsm {
             State::Accepting(_) | State::Connected(_) => ConnReqAction::Reject,
         };
         if action != ConnReqAction::Reject {
-            self.enter(State::Accepting(who));
+            self.enter(State::Accepting(conn_id));
             self.timeouts = 0;
         }
         action
     }
 
     /// Handles the reply to the own request. Returns false if no request was outstanding.
-    pub(in super::super) fn on_accept(&mut self, who: ConnId) -> bool {
+    pub(in super::super) fn on_accept(&mut self, conn_id: ConnId) -> bool {
         let was_connecting = self.state == State::Connecting;
         if was_connecting {
-            self.state = State::Connected(who);
+            self.state = State::Connected(conn_id);
             self.timeouts = 0;
         }
         was_connecting
@@ -162,11 +166,11 @@ impl ConnFsm {
     /// Handles the establishment of an accepted connection. Returns the connection id of the peer, or `None` if no
     /// connection was being accepted.
     pub(in super::super) fn on_established(&mut self) -> Option<ConnId> {
-        let State::Accepting(who) = self.state else {
+        let State::Accepting(conn_id) = self.state else {
             return None;
         };
-        self.state = State::Connected(who);
-        Some(who)
+        self.state = State::Connected(conn_id);
+        Some(conn_id)
     }
 
     /// Handles a rejection of the own request. Returns true if the peer is given up.

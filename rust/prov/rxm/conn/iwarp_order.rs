@@ -33,7 +33,7 @@ impl IwarpOrder {
 
     /// Returns whether a send may be posted; if not, records that one waits.
     #[inline(always)]
-    pub(in super::super) fn may_send(&mut self) -> bool {
+    pub(in super::super) fn request_send(&mut self) -> bool {
         let may_send = !self.is_enforced || self.reads == 0;
         self.has_send_waiter |= !may_send;
         may_send
@@ -71,20 +71,22 @@ mod tests {
     fn reads_and_sends_alternate() {
         let mut iwarp_order = IwarpOrder::new(true);
         for _ in 0..3 {
-            assert!(iwarp_order.may_read() && iwarp_order.may_send());
+            assert!(iwarp_order.may_read() && iwarp_order.request_send());
             iwarp_order.read_posted();
             // No send waits.
             assert!(iwarp_order.may_read() && !iwarp_order.resume_reads());
             iwarp_order.read_posted();
-            assert!(!iwarp_order.may_send());
+            assert!(!iwarp_order.request_send());
             assert!(!iwarp_order.may_read() && !iwarp_order.resume_reads());
             iwarp_order.read_completed();
             assert!(
-                !iwarp_order.may_send() && !iwarp_order.may_read() && !iwarp_order.resume_reads()
+                !iwarp_order.request_send()
+                    && !iwarp_order.may_read()
+                    && !iwarp_order.resume_reads()
             );
             iwarp_order.read_completed();
             // The send that waited goes first.
-            assert!(iwarp_order.may_send() && !iwarp_order.may_read());
+            assert!(iwarp_order.request_send() && !iwarp_order.may_read());
             assert!(iwarp_order.resume_reads());
             assert!(!iwarp_order.resume_reads());
         }
@@ -96,7 +98,7 @@ mod tests {
         for _ in 0..3 {
             iwarp_order.read_posted();
             assert!(
-                iwarp_order.may_read() && iwarp_order.may_send() && !iwarp_order.resume_reads()
+                iwarp_order.may_read() && iwarp_order.request_send() && !iwarp_order.resume_reads()
             );
         }
     }

@@ -44,7 +44,7 @@ impl Conn {
     /// Returns the connection, and the connection id that the peer assigned, if the connection is open, permits new
     /// operations, does not use the loop provider, and is not held by an operation.
     #[inline(always)]
-    fn for_short(&mut self) -> Option<(&mut Self, u64)> {
+    fn short_send_target(&mut self) -> Option<(&mut Self, u64)> {
         let is_plain = !self.is_closing
             && !self.tx_exclusive
             && !self.lower.is_local_path
@@ -89,10 +89,10 @@ impl Peer {
         if !self.deferred.is_empty() || self.is_registering {
             return false;
         }
-        let Some((conn, to)) = self.conn.as_mut().and_then(Conn::for_short) else {
+        let Some((conn, to)) = self.conn.as_mut().and_then(Conn::short_send_target) else {
             return false;
         };
-        if conn.check_context(message.context).is_err() || !conn.may_send() {
+        if conn.check_context(message.context).is_err() || !conn.take_send_credit() {
             return false;
         }
         let Some(mut packet) = tx_pool.try_take(&mut self.tx_share) else {
@@ -228,7 +228,7 @@ fn post_op(
     if requests > conn.requests_left {
         return Err((packet, None));
     }
-    if !conn.may_send() {
+    if !conn.take_send_credit() {
         conn.tx_exclusive = false;
         conn.unassign_slot(&mut packet);
         return Err((packet, None));
@@ -268,7 +268,7 @@ fn post_segments(
         if segment.pos == SegPos::Last {
             return true;
         }
-        if !conn.may_send() {
+        if !conn.take_send_credit() {
             return false;
         }
         let segment_buf = match conn.segments {
@@ -306,7 +306,7 @@ fn post_rma(
     let is_read = packet.as_tx_op().is_some_and(TxOp::is_read);
     let may_go = match is_read {
         true => conn.iwarp_order.may_read(),
-        false => conn.iwarp_order.may_send(),
+        false => conn.iwarp_order.request_send(),
     };
     if !may_go {
         return Err((packet, None));

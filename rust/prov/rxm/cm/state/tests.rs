@@ -67,32 +67,32 @@ impl Pair {
         Ok(self.in_flight[1 - from].push(msg, GFP_KERNEL)?)
     }
 
-    fn connect(&mut self, who: usize) -> kernel::error::Result {
+    fn connect(&mut self, end: usize) -> kernel::error::Result {
         self.last_gen += 1;
-        self.ends[who].conn_gen = Some(self.last_gen);
-        self.send(who, CmMsg::Request(self.ends[who].conn_id, self.last_gen))
+        self.ends[end].conn_gen = Some(self.last_gen);
+        self.send(end, CmMsg::Request(self.ends[end].conn_id, self.last_gen))
     }
 
-    fn start(&mut self, who: usize) -> kernel::error::Result {
-        match self.ends[who].fsm.start() {
-            true => self.connect(who),
+    fn start(&mut self, end: usize) -> kernel::error::Result {
+        match self.ends[end].fsm.start() {
+            true => self.connect(end),
             false => Ok(()),
         }
     }
 
     /// Drops the connection.
-    fn disconnect(&mut self, who: usize) -> kernel::error::Result {
-        match self.ends[who].conn_gen.take() {
-            Some(conn_gen) => self.send(who, CmMsg::Disconnect(conn_gen)),
+    fn disconnect(&mut self, end: usize) -> kernel::error::Result {
+        match self.ends[end].conn_gen.take() {
+            Some(conn_gen) => self.send(end, CmMsg::Disconnect(conn_gen)),
             None => Ok(()),
         }
     }
 
     /// Restarts the end as another instance.
-    fn restart(&mut self, who: usize) -> kernel::error::Result {
-        self.disconnect(who)?;
-        self.ends[who].fsm = ConnFsm::new();
-        self.ends[who].conn_id.instance += 2;
+    fn restart(&mut self, end: usize) -> kernel::error::Result {
+        self.disconnect(end)?;
+        self.ends[end].fsm = ConnFsm::new();
+        self.ends[end].conn_id.instance += 2;
         Ok(())
     }
 
@@ -121,10 +121,10 @@ impl Pair {
     }
 
     fn receive(&mut self, to: usize, msg: CmMsg) -> kernel::error::Result {
-        let (order, conn_id) = (self.ends[to].order.reverse(), self.ends[to].conn_id);
+        let (order, own_id) = (self.ends[to].order.reverse(), self.ends[to].conn_id);
         let is_ours = |end: &End, number| end.conn_gen == Some(number);
         match msg {
-            CmMsg::Request(who, number) => match self.ends[to].fsm.on_connreq(who, order) {
+            CmMsg::Request(conn_id, number) => match self.ends[to].fsm.on_connreq(conn_id, order) {
                 ConnReqAction::Reject => {
                     self.send(to, CmMsg::Reject(RejectReason::Already, number))
                 }
@@ -133,11 +133,11 @@ impl Pair {
                         self.disconnect(to)?;
                     }
                     self.ends[to].conn_gen = Some(number);
-                    self.send(to, CmMsg::Accept(conn_id, number))
+                    self.send(to, CmMsg::Accept(own_id, number))
                 }
             },
-            CmMsg::Accept(who, number) if is_ours(&self.ends[to], number) => {
-                assert!(self.ends[to].fsm.on_accept(who));
+            CmMsg::Accept(conn_id, number) if is_ours(&self.ends[to], number) => {
+                assert!(self.ends[to].fsm.on_accept(conn_id));
                 self.send(to, CmMsg::Rtu(number))
             }
             CmMsg::Accept(_, number) => self.send(to, CmMsg::Disconnect(number)),
@@ -166,9 +166,9 @@ impl Pair {
                 let to = self.below(2);
                 self.deliver(to)?;
             }
-            for who in 0..2 {
-                if self.ends[who].fsm.on_timeout() {
-                    self.connect(who)?;
+            for end in 0..2 {
+                if self.ends[end].fsm.on_timeout() {
+                    self.connect(end)?;
                 }
             }
         }
@@ -249,7 +249,7 @@ mod cases {
         // Timeouts count if the end yields to others, too.
         let mut rounds = 0;
         while fsm.start() && !fsm.on_reject(RejectReason::Already) {
-            assert!(fsm.yield_turn() && !fsm.yield_turn());
+            assert!(fsm.leave_awaiting() && !fsm.leave_awaiting());
             rounds += 1;
         }
         assert_eq!(rounds, MAX_TIMEOUTS);
@@ -346,10 +346,10 @@ mod cases {
         for seed in 0..2000 {
             let mut pair = Pair::new(seed);
             for _ in 0..2 + pair.below(8) {
-                let who = pair.below(2);
+                let end = pair.below(2);
                 match pair.below(3) {
-                    0 => pair.start(who)?,
-                    _ => pair.deliver(who)?,
+                    0 => pair.start(end)?,
+                    _ => pair.deliver(end)?,
                 }
             }
             pair.start(0)?;
@@ -370,11 +370,11 @@ mod cases {
         for seed in 0..2000 {
             let mut pair = Pair::new(seed);
             for _ in 0..4 + pair.below(30) {
-                let who = pair.below(2);
+                let end = pair.below(2);
                 match pair.below(6) {
-                    0 => pair.restart(who)?,
-                    1 | 2 => pair.start(who)?,
-                    _ => pair.deliver(who)?,
+                    0 => pair.restart(end)?,
+                    1 | 2 => pair.start(end)?,
+                    _ => pair.deliver(end)?,
                 }
             }
             pair.settle()?;
