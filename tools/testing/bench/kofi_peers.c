@@ -16,93 +16,23 @@
 #include <linux/module.h>
 #include <linux/vmalloc.h>
 
-#include <rdma/fabric.h>
-#include <rdma/fi_cm.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_eq.h>
-
 #include "table.h"
+#include "node.h"
 
 #define MAX_KNOWN	1000000
 #define MAX_SPOKES	1024
 #define TIMEOUT		(30 * HZ)
-#define LEN		64
 
 static char *port = "7604";
 module_param(port, charp, 0444);
 MODULE_PARM_DESC(port, "port of the endpoint that all others send to");
 
-/* A datagram endpoint and its objects */
-struct node {
-	struct fi_info		*info;
-	struct fid_fabric	*fabric;
-	struct fid_domain	*domain;
-	struct fid_av		*av;
-	struct fid_cq		*cq;
-	struct fid_ep		*ep;
-	fi_addr_t		hub;
-	u8			buf[LEN];
-};
-
-static void close(struct fid *fid)
-{
-	WARN_ON(fi_close(fid));
-}
-
-static void close_node(struct node *node)
-{
-	if (node->ep)
-		close(&node->ep->fid);
-	if (node->cq)
-		close(&node->cq->fid);
-	if (node->av)
-		close(&node->av->fid);
-	if (node->domain)
-		close(&node->domain->fid);
-	if (node->fabric)
-		close(&node->fabric->fid);
-	fi_freeinfo(node->info);
-	memset(node, 0, sizeof(*node));
-}
-
-static int open_endpoint(struct node *node)
-{
-	int ret;
-
-	ret = fi_endpoint(node->domain, node->info, &node->ep, NULL);
-	if (!ret)
-		ret = fi_ep_bind(node->ep, &node->av->fid, 0);
-	if (!ret)
-		ret = fi_ep_bind(node->ep, &node->cq->fid, FI_TRANSMIT | FI_RECV);
-	return ret ?: fi_enable(node->ep);
-}
-
 /* Opens a node, with an endpoint if @starts. The caller calls close_node() after an error, too. */
 static int open_node(struct node *node, const char *service, bool starts)
 {
-	struct fi_av_attr av_attr = { .type = FI_AV_TABLE };
-	struct fi_cq_attr cq_attr = { .format = FI_CQ_FORMAT_MSG };
-	struct fi_info *hints = fi_allocinfo();
-	int ret;
-
-	if (!hints)
-		return -ENOMEM;
 	/* Transfer by the device, as between machines. */
-	hints->caps = FI_MSG | FI_REMOTE_COMM;
-	hints->ep_attr->type = FI_EP_RDM;
-	hints->addr_format = FI_SOCKADDR_IN;
-	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,
-			 &node->info);
-	fi_freeinfo(hints);
-	if (!ret)
-		ret = fi_fabric(node->info->fabric_attr, &node->fabric, NULL);
-	if (!ret)
-		ret = fi_domain(node->fabric, node->info, &node->domain, NULL);
-	if (!ret)
-		ret = fi_av_open(node->domain, &av_attr, &node->av, NULL);
-	if (!ret)
-		ret = fi_cq_open(node->domain, &cq_attr, &node->cq, NULL);
+	int ret = open_objects(node, service, FI_MSG | FI_REMOTE_COMM, 0);
+
 	return ret || !starts ? ret : open_endpoint(node);
 }
 
@@ -185,19 +115,6 @@ static int send_from_each(struct node *hub, struct node *spokes, u32 count, u64 
 			ret = wait_completion(spoke);
 	}
 	*each = div_u64(ktime_get_ns() - start, count);
-	return ret;
-}
-
-static int insert_hub(struct node *hub, struct node *spokes, u32 count)
-{
-	struct sockaddr_storage name;
-	size_t len = sizeof(name);
-	int ret;
-
-	ret = fi_getname(&hub->ep->fid, &name, &len);
-	for (u32 i = 0; !ret && i < count; i++)
-		if (fi_av_insert(spokes[i].av, &name, 1, &spokes[i].hub, 0, NULL) != 1)
-			ret = -EIO;
 	return ret;
 }
 

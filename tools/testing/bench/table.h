@@ -37,7 +37,7 @@ static void print_result(const char *impl, const char *name, u32 size, u64 value
 		size, value, unit);
 }
 
-static u64 free_bytes(void)
+static u64 __maybe_unused free_bytes(void)
 {
 	struct sysinfo now;
 

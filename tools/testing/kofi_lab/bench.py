@@ -51,7 +51,15 @@ WITHOUT_LIMIT = ("lookup", "again", "remove", "threads", "poll", "handle")
 HEADER = 64
 MAX_BYTES = 40  # of an entry of an address vector
 MAX_KNOWN_BYTES = 64  # of an entry that an endpoint uses
-MAX_GROWTH = 1.05  # of the cost of an operation, from one connection to the largest number
+# Growth of the cost of an operation, from one connection, peer or entry to the largest number, by the name of the
+# measurement: its name and its limit.
+GROWTHS = {
+    "links": ("growth", 1.05),
+    "rdm_peers": ("rdm_growth", 1.05),
+    "rdm_posted": ("rdm_posted_x", 1.5),
+    "rdm_unexp": ("rdm_unexp_x", 1.5),
+}
+MAX_GROWTH = dict(GROWTHS.values())  # by the name of the growth
 LIMITED_LANE = "native"  # the lane whose ratios have limits; ratios of emulated CPUs are less meaningful
 COUNTING_LANE = "plain"  # the lane whose guest can count instructions
 COUNTING_ROUNDS = 3
@@ -89,7 +97,7 @@ class Row:
     def rdm_verdict(self) -> str:
         """The verdict on a measurement of datagram endpoints."""
         if self.unit == GROWTH:
-            return limit(self.ours <= MAX_GROWTH, f"<= {MAX_GROWTH}")
+            return self.growth_verdict
         if self.name == "rdm_known":
             return limit(self.ours <= MAX_KNOWN_BYTES, f"<= {MAX_KNOWN_BYTES}")
         if self.beside != "msg":
@@ -99,6 +107,12 @@ class Row:
         if least := MIN_RATIO_TO_MSG.get((self.name, self.size)):
             return limit(self.ratio >= least, f">= {least}")
         return ""
+
+    @property
+    def growth_verdict(self) -> str:
+        """The verdict on the growth of a cost."""
+        most = MAX_GROWTH[self.name]
+        return limit(self.ours <= most, f"<= {most}")
 
     @property
     def loop_verdict(self) -> str:
@@ -137,7 +151,7 @@ class Row:
         if self.name in WITHOUT_LIMIT:
             return ""
         if self.unit == GROWTH:
-            return limit(self.ours <= MAX_GROWTH, f"<= {MAX_GROWTH}")
+            return self.growth_verdict
         if self.unit == TIME:
             most = MAX_RATIO.get(self.name, MAX_TIME_RATIO)
             return limit(self.ratio <= most, f"<= {most}")
@@ -197,9 +211,9 @@ def rows(name: str, lines: Iterable[str], rounds: int) -> list[Row]:
 
 
 def growth(table: list[Row]) -> list[Row]:
-    """Returns the rows of growth: the cost of an operation with the most connections or peers, relative to one."""
+    """Returns the rows of growth: the cost of an operation with the most connections, peers or entries, relative to one."""
     grown = []
-    for name in ("links", "rdm_peers"):
+    for name, (called, _) in GROWTHS.items():
         found = sorted((row for row in table if row.name == name), key=lambda row: row.size)
         if not found:
             continue
@@ -207,7 +221,6 @@ def growth(table: list[Row]) -> list[Row]:
         ours = round(most.ours / one.ours, 3)
         raw = round(most.raw / one.raw, 3) if one.raw else 0
         ratio = round(ours / raw, 4) if raw else 0
-        called = name.replace("links", "growth").replace("peers", "growth")
         grown.append(replace(most, name=called, unit=GROWTH, ours=ours, raw=raw, ratio=ratio))
     return grown
 

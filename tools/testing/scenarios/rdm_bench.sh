@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 # rdm_bench.sh [ROUNDS]: measures datagram endpoints, connected endpoints, packets over raw verbs and libfabric's
-# datagram endpoints in user space, alternately in one boot, and the cost of peers. bench.sh explains the order of the
-# turns.
-require_modules kofi_bench kofi_rdm kofi_hand kofi_peers
+# datagram endpoints in user space, alternately in one boot, and the cost of peers and of queued entries. bench.sh explains
+# the order of the turns.
+require_modules kofi_bench kofi_rdm kofi_hand kofi_peers kofi_entries
 device_up rxe || fail "rxe does not come up"
 # libfabric registers much memory, and its default queue size exceeds the limit of rxe.
 ulimit -l unlimited
@@ -29,7 +29,9 @@ while [ $round -lt "${1:-5}" ]; do
 	for module in $order; do
 		load $module addr=$ADDRESS series=rdm_ || fail "$module does not load"
 	done
-	load kofi_peers addr=$ADDRESS || fail "kofi_peers.ko does not load"
+	for module in kofi_peers kofi_entries; do
+		load $module addr=$ADDRESS || fail "$module.ko does not load"
+	done
 	while read -r test; do
 		case $test in
 		"lat 64 "* | "lat 128 "* | rate*) turns="rdm bench user hand bench rdm hand rdm bench hand bench rdm" ;;
@@ -58,6 +60,12 @@ while [ $round -lt "${1:-5}" ]; do
 	done
 	measure peers "known $known"
 	measure peers "connections $connections"
-	unload kofi_bench kofi_rdm kofi_hand kofi_peers kofi || fail "the modules do not unload"
+	for entries in 1 1000 16000 1 1000 16000; do
+		measure entries "posted $entries"
+	done
+	for entries in 1 1000 50000 1 1000 50000; do
+		measure entries "unexpected $entries"
+	done
+	unload kofi_bench kofi_rdm kofi_hand kofi_peers kofi_entries kofi || fail "the modules do not unload"
 	round=$((round + 1))
 done
