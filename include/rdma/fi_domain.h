@@ -553,7 +553,7 @@ static inline int fi_poll_open(struct fid_domain *domain,
  * * -FI_EAGAIN - FI_MR_ENDPOINT: all regions of the domain's endpoints are in use
  * * -FI_ENOMEM - no memory, no space in the IOMMU, or no more regions in the
  *   device
- * * another errno - the registrar of an iWARP device could not be connected
+ * * another errno - the registration queue pair of an iWARP device could not be connected
  */
 static inline int fi_mr_reg(struct fid_domain *domain, const void *buf,
 			    size_t len, u64 acs, u64 offset, u64 requested_key,

@@ -475,10 +475,10 @@ static inline ssize_t fi_cancel(fid_t fid, void *context)
  * * 0 - the option is set, for later operations
  * * -FI_ENOPROTOOPT - an option other than FI_OPT_MIN_MULTI_RECV of an active
  *   endpoint, FI_OPT_KOFI_CONNECTIONS or FI_OPT_KOFI_IDLE_MS of a datagram
- *   endpoint, FI_OPT_KOFI_CM_DATA_RAW of a connected or passive one, or retries
- *   and timeouts of a connected one on InfiniBand and RoCE
- * * -FI_EINVAL - 0 bytes for a message, 0 or more than 128 connections, more than
- *   INT_MAX milliseconds, a switch that is neither 0 nor 1, more than 7 retries or
+ *   endpoint, FI_OPT_KOFI_CM_DATA_RAW of a connected or passive one, or the pool
+ *   of regions, or retries and timeouts, of a connected one whose device has them
+ * * -FI_EINVAL - 0 bytes for a message, more than INT_MAX connections or
+ *   milliseconds, a switch that is neither 0 nor 1, more than 7 retries or
  *   a timeout over 31; @optval is %NULL, or not a size_t
  * * -FI_EOPBADSTATE - an option of the connection after fi_connect() or
  *   fi_accept()

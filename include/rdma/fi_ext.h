@@ -589,8 +589,8 @@ enum {
  */
 #define FI_SGL_DMA	(1ULL << 34)
 /*
- * FI_REMOTE_INVALIDATE	flag of fi_sendmsg() on connected endpoints: when the message
- *			arrives, the peer's key in @data of the message is invalid.
+ * FI_REMOTE_INVALIDATE	flag of fi_sendmsg() on connected endpoints of a device: when
+ *			the message arrives, the peer's key in @data of the message is invalid.
  *			In a completion entry of a receive: the message has invalidated
  *			the key in @data of the entry
  */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! FI_OPT_MIN_MULTI_RECV, the only option of a connected endpoint. Takes no lock.
+//! FI_OPT_MIN_MULTI_RECV, an option of endpoints. Takes no lock.
 
 use crate::fi::{
     prelude::*,

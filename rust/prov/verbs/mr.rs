@@ -306,7 +306,7 @@ pub(super) struct FastReg {
 }
 
 impl FastReg {
-    /// Creates the registrar of a protection domain. May sleep.
+    /// Creates the registration queue pair of a protection domain. May sleep.
     ///
     /// # Errors
     ///

@@ -160,7 +160,7 @@ impl Srx {
         let width = attr.segments_within(max_sges(attributes))?;
         let srq = Srq::new(pd.clone(), depth, width as u32)?;
         let ring = WrRing::new(pd.clone(), depth, width)?;
-        let mut marks = KVVec::with_capacity(depth as usize, GFP_KERNEL)?;
+        let mut controls = KVVec::with_capacity(depth as usize, GFP_KERNEL)?;
         for slot in 0..depth {
             let control = SlotControl {
                 state: Atomic::new(FREE),
@@ -168,7 +168,7 @@ impl Srx {
                 post_seq: Atomic::new(0),
                 next: Atomic::new(if slot + 1 < depth { slot + 1 } else { NO_SLOT }),
             };
-            marks.push(control, GFP_KERNEL)?;
+            controls.push(control, GFP_KERNEL)?;
         }
         let saved_sges = SlotArray::new(depth as usize, width, || Sge::new(0, 0, 0))?;
         Ok(Arc::pin_init(
@@ -176,7 +176,7 @@ impl Srx {
             pin_init!(Self {
                 pd: pd.clone(),
                 ring,
-                slot_controls: marks,
+                slot_controls: controls,
                 saved_sges,
                 depth,
                 max_msg_size: max_message,
@@ -289,10 +289,10 @@ impl provider::SharedReceive for Srx {
         // This is the last reference: its drop destroys the queue, after which the device accesses no posted
         // memory.
         drop(srq);
-        for (slot, mark) in self.slot_controls.iter().enumerate() {
-            if mark.state.load(Acquire) != FREE {
+        for (slot, control) in self.slot_controls.iter().enumerate() {
+            if control.state.load(Acquire) != FREE {
                 // INVARIANT: The slot is put into no list, because no receive is posted any more.
-                mark.state.store(FREE, Relaxed);
+                control.state.store(FREE, Relaxed);
                 // SAFETY: The device does not have the slot, and there is no reader left: this thread is
                 // its only user.
                 let saved = unsafe { self.unmap_slot(slot as u32) };
