@@ -94,6 +94,16 @@ static void exchange_with_receiver(struct kunit *test, struct flood *f)
 	}
 }
 
+/* Fails the test if a send of a peer has failed: its message is missing. */
+static void expect_no_failure(struct kunit *test, struct kofi_rdm *peer)
+{
+	struct fi_cq_err_entry error = {};
+
+	if (fi_cq_readerr(peer->cq, &error, 0) == 1)
+		KUNIT_FAIL(test, "a send failed: %s, %s", fi_strerror(error.err),
+			   fi_cq_strerror(peer->cq, error.prov_errno, error.err_data, NULL, 0));
+}
+
 /* Receives all messages: each once, and those of each peer in order. */
 static void receive_all(struct kunit *test, struct flood *f, int all)
 {
@@ -104,7 +114,11 @@ static void receive_all(struct kunit *test, struct flood *f, int all)
 		KUNIT_ASSERT_EQ(test, 0, rdm_recv(f->to, FI_ADDR_UNSPEC, message, LEN, message));
 		rdm_expect(test, f->to, message, NULL);
 		KUNIT_ASSERT_LT(test, message->peer, f->count);
-		KUNIT_ASSERT_EQ(test, f->got[message->peer]++, message->number);
+		if (message->number != f->got[message->peer])
+			expect_no_failure(test, f->peers[message->peer]);
+		KUNIT_ASSERT_EQ_MSG(test, f->got[message->peer]++, message->number,
+				    "of peer %u, which has sent %u", message->peer,
+				    f->sent[message->peer]);
 	}
 }
 
