@@ -200,14 +200,21 @@ impl SwCq {
     /// [`Self::complete_silent`], [`Self::release`] or [`Self::release_many`]. Any context.
     #[inline]
     pub(crate) fn reserve(&self) -> bool {
-        self.reservation.try_reserve(1) || self.reserve_or_set_waiter()
+        self.reserve_many(1)
+    }
+
+    /// Reserves `count` entries, or none, as [`Self::reserve`]. A caller that reserved them one after the other, and
+    /// released some when it is refused, would wake itself. Any context.
+    #[inline]
+    pub(crate) fn reserve_many(&self, count: u32) -> bool {
+        self.reservation.try_reserve(count) || self.reserve_or_set_waiter(count)
     }
 
     #[cold]
-    fn reserve_or_set_waiter(&self) -> bool {
+    fn reserve_or_set_waiter(&self, count: u32) -> bool {
         self.entry_waiter.set();
-        // An entry may have been released before the flag was set.
-        self.reservation.try_reserve(1)
+        // Entries may have been released before the flag was set.
+        self.reservation.try_reserve(count)
     }
 
     /// Wakes the readers and calls the handler when the next operation ends, even if it writes no entry: a

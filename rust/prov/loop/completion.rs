@@ -75,7 +75,17 @@ impl CompSink {
     /// -FI_EAGAIN.
     #[inline]
     pub(super) fn reserve(&self) -> Result {
-        self.cq.reserve().then_some(()).ok_or(Errno::EAGAIN)
+        self.reserve_many(1)
+    }
+
+    /// Reserves the entries of `count` operations, or none.
+    ///
+    /// # Errors
+    ///
+    /// -FI_EAGAIN.
+    #[inline]
+    pub(super) fn reserve_many(&self, count: u32) -> Result {
+        Errno::EAGAIN.when(!self.cq.reserve_many(count))
     }
 
     /// Returns the completion of an operation without receive data.

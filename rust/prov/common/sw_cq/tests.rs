@@ -148,6 +148,17 @@ mod cases {
     }
 
     #[test]
+    fn refused_reservation_takes_and_releases_nothing() -> Result {
+        let queue = queue(3)?;
+        assert!(queue.reserve());
+        assert!(!queue.reserve_many(3));
+        // A released entry would have cleared the flag, and called the handler of the poster itself.
+        assert!(queue.entry_waiter.take());
+        assert!(queue.reserve_many(2) && !queue.reserve());
+        Ok(())
+    }
+
+    #[test]
     fn size_has_a_default_and_a_limit() -> Result {
         let queue = queue(0)?;
         assert!((0..DEFAULT_SIZE).all(|_| queue.reserve()));

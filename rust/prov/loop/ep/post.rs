@@ -238,10 +238,7 @@ impl Endpoint {
         if count > self.limits.rx_size {
             return Err(Errno::EAGAIN);
         }
-        for reserved in 0..count {
-            let reserve = comp_sink.reserve();
-            reserve.inspect_err(|_| comp_sink.cq.release_many(reserved as u32))?;
-        }
+        comp_sink.reserve_many(count as u32)?;
         let posted = self.rx_channel.post_receives(count, |number, receive| {
             let is_last = number == count - 1;
             // The last piece includes the remainder.
