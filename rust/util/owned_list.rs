@@ -192,11 +192,20 @@ impl<T> BoxList<T> {
         self.len += 1;
     }
 
-    /// Appends all values of `other`, and empties it.
+    /// Appends all values of `other`, and empties it. Costs the same for any number of values.
     pub(crate) fn append(&mut self, other: &mut Self) {
-        while let Some(own) = other.pop() {
-            self.push(own);
+        let other = mem::ManuallyDrop::new(mem::take(other));
+        if other.is_empty() {
+            return;
         }
+        match self.first.is_null() {
+            true => self.first = other.first,
+            // SAFETY: By the invariant there is a last node.
+            false => unsafe { (*self.last).next = other.first },
+        }
+        // INVARIANT: The nodes of `other` follow the former last one, and belong to this list now.
+        self.last = other.last;
+        self.len += other.len;
     }
 
     /// Removes the first value.
@@ -322,6 +331,19 @@ mod tests {
             assert!(has_items(&list, &[wanted, rest[0], rest[1], 9]));
         }
         assert!(BoxList::<u32>::new().remove_first_where(|_| true).is_none());
+        Ok(())
+    }
+
+    #[test]
+    fn append_moves_all_values() -> Result {
+        let (mut list, mut other) = (BoxList::new(), list_of(&[1, 2])?);
+        list.append(&mut other);
+        assert!(has_items(&list, &[1, 2]) && has_items(&other, &[]));
+        list.append(&mut other);
+        other.push(ListBox::new(3)?);
+        list.append(&mut other);
+        list.push(ListBox::new(4)?);
+        assert!(has_items(&list, &[1, 2, 3, 4]) && has_items(&other, &[]));
         Ok(())
     }
 
