@@ -61,7 +61,7 @@ help:
 	@echo 'make timings          print the longest scenarios and KUnit cases of past runs'
 	@echo 'make next             test the newest series of Linux in Debian if it is newer than all known ones'
 	@echo 'make soak             run the long tests; T= as above, LANE= as for shell'
-	@echo 'make bench            compare kOFI with raw verbs; LANE=native|plain'
+	@echo 'make bench            compare kOFI with raw verbs; LANE=native|plain|traced'
 	@echo 'make shell            start a guest with both soft RDMA devices; LANE=plain|uml|smp|proof|native'
 	@echo 'make docs             build the documentation as HTML and as manual pages'
 	@echo ''

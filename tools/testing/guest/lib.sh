@@ -3,7 +3,7 @@
 # not_ok is a test in addition. A scenario prints KTAP, which init.sh combines to one document for the guest; other
 # lines become diagnostic lines.
 #
-# $LANE is uml, smp, plain, proof or native; $TIMEOUT_FACTOR multiplies time limits: 1 on the plain lane.
+# $LANE is uml, smp, plain, proof, native or traced; $TIMEOUT_FACTOR multiplies time limits: 1 on the plain lane.
 
 # Busybox would run its own applets with these names, which have fewer functions.
 ip() { /sbin/ip "$@"; }
@@ -12,6 +12,9 @@ rdma() { /usr/bin/rdma "$@"; }
 
 skip() { echo "skip: $*"; exit 77; }
 fail() { echo "failed: $*"; exit 1; }
+
+# put FILE TEXT: writes a line to a file.
+put() { echo "$2" >"$1"; }
 
 # ok NAME, not_ok NAME REASON: prints the result of a test.
 ok() { result ok "$1"; }

@@ -6,9 +6,6 @@ NQN=nqn.2026-01.kofi:disk
 DISK=/dev/nvme0n1
 CONTROLLER=/sys/class/nvme/nvme0
 
-# put FILE TEXT: writes a line to a file.
-put() { echo "$2" >"$1"; }
-
 # offer_disk, withdraw_disk: make the disk available at the port of the target, or end all of its connections.
 offer_disk() { ln -s $TARGET/subsystems/$NQN $TARGET/ports/1/subsystems/$NQN; }
 withdraw_disk() { rm $TARGET/ports/1/subsystems/$NQN; }

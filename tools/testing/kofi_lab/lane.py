@@ -97,6 +97,17 @@ LANES = {
             memory="2G",
             timeout_factor=1,
         ),
+        # The plain kernel with the tracer of sections with interrupts disabled, for a benchmark.
+        Lane(
+            name="traced",
+            kernel_name="traced",
+            arch="x86_64",
+            fragments=("common", "qemu", "traced"),
+            image="arch/x86/boot/bzImage",
+            target="bzImage",
+            memory="2G",
+            timeout_factor=10,
+        ),
         Lane(
             name="native",
             kernel_name="native",
