@@ -411,7 +411,6 @@ impl EpState {
         }
         let mut unexp_msgs = BoxList::new();
         for rx_ctx in self.rx_ctxs.iter_mut() {
-            receives.append(&mut rx_ctx.buffers.take_exhausted());
             unexp_msgs.append(&mut rx_ctx.assigned);
         }
         DeferredFree {
@@ -422,8 +421,8 @@ impl EpState {
         }
     }
 
-    /// Moves some posted receives and unexpected messages to `to_free`, after [`Self::end`]. Returns false when there
-    /// are none left.
+    /// Moves some posted receives, multi-receive buffers and unexpected messages to `to_free`, after [`Self::end`].
+    /// Returns false when there are none left.
     pub(super) fn end_matching(&mut self, to_free: &mut DeferredFree) -> bool {
         let mut left = SEARCH_STEP;
         for rx_ctx in self.rx_ctxs.iter_mut() {
@@ -434,10 +433,12 @@ impl EpState {
                     to_free.unexp_msgs.push(unexp);
                 } else if let Some(unexp) = rx_ctx.matcher.pop_claimed() {
                     to_free.unexp_msgs.push(unexp);
+                } else if let Some(receive) = rx_ctx.buffers.pop_exhausted(&mut left) {
+                    to_free.receives.push(receive);
                 } else {
                     break;
                 }
-                left -= 1;
+                left = left.saturating_sub(1);
             }
         }
         left == 0

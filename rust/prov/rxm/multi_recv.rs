@@ -226,15 +226,17 @@ impl MultiRecvBufs {
         exhausted.for_each(see);
     }
 
-    /// Takes the receives of all closed buffers with slots in use.
-    pub(super) fn take_exhausted(&mut self) -> BoxList<Receive> {
-        let mut all = BoxList::new();
-        for buffer in &mut self.buffers {
-            if let Some(receive) = mem::replace(buffer, Buffer::idle()).exhausted {
-                all.push(receive);
+    /// Removes buffers when the endpoint ends, until one is found that takes no more messages, and returns its receive.
+    /// Subtracts the removed buffers from `left`, and removes no more.
+    pub(super) fn pop_exhausted(&mut self, left: &mut usize) -> Option<ListBox<Receive>> {
+        while *left > 0 {
+            let buffer = self.buffers.pop()?;
+            *left -= 1;
+            if buffer.exhausted.is_some() {
+                return buffer.exhausted;
             }
         }
-        all
+        None
     }
 }
 
@@ -317,15 +319,16 @@ mod tests {
         assert!(buffers
             .close(ListBox::new(Receive::idle(0, 0, false))?)
             .is_none());
-        assert_eq!(buffers.take_exhausted().len(), 1);
-        assert!(buffers.complete_slot(0).is_none());
+        assert!(buffers.pop_exhausted(&mut 0).is_none() && buffers.pop_exhausted(&mut 9).is_some());
+        assert!(buffers.pop_exhausted(&mut 9).is_none() && buffers.complete_slot(0).is_none());
         // The receive of an empty buffer is returned at once.
+        let mut buffers = MultiRecvBufs::new(0, 1, 1)?;
         opened(&mut buffers, 0, &mut memory, 60)?;
         assert!(buffers
             .close(ListBox::new(Receive::idle(0, 0, false))?)
             .is_some());
         assert!(buffers.take_slot(0, 0).is_none());
-        assert!(buffers.take_exhausted().is_empty());
+        assert!(buffers.pop_exhausted(&mut 9).is_none());
         Ok(())
     }
 }
