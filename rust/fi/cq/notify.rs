@@ -3,10 +3,10 @@
 //! Completion notification: the driver's completion interrupt raises the queue's signal, which wakes blocked
 //! readers, counters and sets, and schedules the queue's handler.
 //!
-//! The driver may hold its own lock, or complete from within a post, so consumer code never runs in the
-//! interrupt call itself: the handler runs in an irq_work, a BH work item or a work item. The handler is called once per arm,
-//! by a read that finds the queue empty, and once when a refused post can be repeated. The only locks are those of [`Signal`] and of the handler's
-//! [`Slot`].
+//! The driver may hold its own lock, or complete from within a post, so consumer code never runs in the interrupt call
+//! itself: the handler runs in an irq_work, a BH work item or a work item. A read that finds the queue empty arms the
+//! handler for one call; space for a refused post causes a call whether it is armed or not. The only locks are those of
+//! [`Signal`] and of the handler's [`Slot`].
 
 use super::super::{
     handler::Slot,
@@ -178,8 +178,9 @@ impl Notifier {
         }
     }
 
-    /// Wakes the readers and calls the handler because a refused post can be repeated. The handler is called whether it is
-    /// armed or not: one that is running may have been refused itself before it reads, and finds no entry then. Any context.
+    /// Wakes the readers and calls the handler because a refused post can be repeated. The handler is called whether it
+    /// is armed or not: one that is running may have been refused itself before it reads, and finds no entry then. Any
+    /// context.
     pub fn notify_space(&self) {
         self.signal.raise();
         if let Some(callback) = self.callback.as_ref() {

@@ -131,8 +131,8 @@ impl ConnFsm {
         was_awaiting
     }
 
-    /// Handles a connection request with the connection id `conn_id`; `order` compares the peer's address to the own one. A
-    /// connection that exists or is being accepted is never replaced: the port in a request is not authenticated, and
+    /// Handles a connection request with the connection id `conn_id`; `order` compares the peer's address to the own one.
+    /// A connection that exists or is being accepted is never replaced: the port in a request is not authenticated, and
     /// any process on the peer's host can claim it. A peer that has been restarted retries until the old connection has
     /// ended.
     pub(in super::super) fn on_connreq(
