@@ -70,6 +70,17 @@ UML = Lane(
     parameters=PROOF_PARAMETERS,
 )
 
+PLAIN = Lane(
+    name="plain",
+    kernel_name="plain",
+    arch="x86_64",
+    fragments=("common", "qemu", "nvme"),
+    image="arch/x86/boot/bzImage",
+    target="bzImage",
+    memory="2G",
+    timeout_factor=1,
+)
+
 # In the order in which they start: the lane with the longest run is the first.
 LANES = {
     lane.name: lane
@@ -87,26 +98,10 @@ LANES = {
             timeout_factor=10,
             parameters=PROOF_PARAMETERS,
         ),
-        Lane(
-            name="plain",
-            kernel_name="plain",
-            arch="x86_64",
-            fragments=("common", "qemu", "nvme"),
-            image="arch/x86/boot/bzImage",
-            target="bzImage",
-            memory="2G",
-            timeout_factor=1,
-        ),
+        PLAIN,
         # The plain kernel with the tracer of sections with interrupts disabled, for a benchmark.
-        Lane(
-            name="traced",
-            kernel_name="traced",
-            arch="x86_64",
-            fragments=("common", "qemu", "traced"),
-            image="arch/x86/boot/bzImage",
-            target="bzImage",
-            memory="2G",
-            timeout_factor=10,
+        replace(
+            PLAIN, name="traced", kernel_name="traced", fragments=("common", "qemu", "traced"), timeout_factor=10
         ),
         Lane(
             name="native",
