@@ -62,6 +62,7 @@
 #define BENCH_MAX_BYTES		(4 * BENCH_MAX_SIZE)
 #define BENCH_MAX_LINKS		512
 #define BENCH_MAX_PEERS		65536
+#define BENCH_MAX_PAIRS		16
 #define BENCH_LINKS_SIZE	64
 /* Sends outstanding on all connections together, and send queue depth of each connection */
 #define BENCH_LINKS_WINDOW	16
@@ -89,6 +90,7 @@ enum bench_kind {
 	BENCH_BANDWIDTH,
 	BENCH_LINKS,		/* writes on many connections in turn */
 	BENCH_REGISTER,		/* registrations and invalidations of regions */
+	BENCH_REGISTER_PAIRS,	/* the same on several pairs of ends, each with its thread */
 	BENCH_COST,		/* of single calls */
 };
 
@@ -107,10 +109,11 @@ enum {
  * @slots: number of receives that are posted on each side
  * @links: number of connections, which share one completion queue on each side
  * @peers: number of addresses in each side's address vector, if it has one
+ * @pairs: number of pairs of ends that run at the same time, in one domain
  * @deadline: timeout of the test, in jiffies
  * @failed: one side has failed, and the other stops waiting
  * @ns: duration of each lap; the fastest is one that nothing preempted. For a test
- *	of calls, the durations of each kind of call
+ *	of calls, the durations of each kind of call. Not used with several pairs
  */
 struct bench_test {
 	enum bench_kind		kind;
@@ -121,6 +124,7 @@ struct bench_test {
 	unsigned int		slots;
 	unsigned int		links;
 	unsigned int		peers;
+	unsigned int		pairs;
 	unsigned long		deadline;
 	bool			failed;
 	u64			*ns;
@@ -133,6 +137,13 @@ static inline bool bench_uses_callbacks(const struct bench_test *test)
 	       test->kind == BENCH_CALL_LATENCY;
 }
 
+/* Returns whether the client registers regions. */
+static inline bool bench_registers(const struct bench_test *test)
+{
+	return test->kind == BENCH_REGISTER ||
+	       test->kind == BENCH_REGISTER_PAIRS;
+}
+
 /**
  * struct bench_side - state of the loops for one side of a connection
  * @test: the measurement
@@ -143,6 +154,8 @@ static inline bool bench_uses_callbacks(const struct bench_test *test)
  * @received: receives completed in this pass
  * @clock: next duration to be written, or %NULL in the warm-up
  * @lap_start: start time of the lap
+ * @start: start time of the measured pass
+ * @end: its end time
  * @lap_end: number of the first message, or round trip, after the lap
  * @expected: length that each received message must have, 0 for any
  * @goal: number of receives of a pass in handlers
@@ -158,6 +171,8 @@ struct bench_side {
 	unsigned int		received;
 	u64			*clock;
 	u64			lap_start;
+	u64			start;
+	u64			end;
 	unsigned int		lap_end;
 	size_t			expected;
 	unsigned int		goal;

@@ -25,7 +25,7 @@ MODULE_PARM_DESC(addr, "numeric address of a device of this machine");
 
 static ushort port = BENCH_PORT;
 module_param(port, ushort, 0444);
-MODULE_PARM_DESC(port, "port that the server listens on while a test runs");
+MODULE_PARM_DESC(port, "port that the first server listens on while a test runs");
 
 static char *series = "";
 module_param(series, charp, 0444);
@@ -33,10 +33,17 @@ MODULE_PARM_DESC(series, "prefix of the names of results");
 
 /*
  * Opens and connects both ends, and posts their receives. Defined by the module.
- * The caller calls pair_close() after an error, too.
+ * The caller has set pair->first to the first pair, which is open if it is another
+ * one, and calls pair_close() after an error, too, for the first pair last.
  */
 static int pair_open(struct bench_pair *pair, struct bench_test *test);
 static void pair_close(struct bench_pair *pair);
+
+/* Returns the port of a pair's server. */
+static inline unsigned int bench_port(const struct bench_pair *pair)
+{
+	return port + (pair - pair->first);
+}
 
 static struct dentry *bench_dir;
 static DEFINE_MUTEX(bench_mutex);
@@ -78,27 +85,38 @@ static int bench_start(struct bench_thread *thread, struct bench_end *end,
 	return PTR_ERR_OR_ZERO(task);
 }
 
-static int bench_threads(struct bench_pair *pair, struct bench_test *test)
+/* Runs the threads of all pairs. Returns the first error of a side. */
+static int bench_threads(struct bench_pair *pairs, struct bench_test *test)
 {
-	struct bench_thread client, server;
-	int ret;
+	unsigned int count = 2 * test->pairs, started = 0, i;
+	struct bench_thread *threads;
+	int ret = 0;
 
+	threads = kzalloc_objs(*threads, count);
+	if (!threads)
+		return -ENOMEM;
 	test->deadline = jiffies + BENCH_TIMEOUT;
-	ret = bench_start(&server, &pair->end[BENCH_SERVER], false);
-	if (ret)
-		return ret;
-	ret = bench_start(&client, &pair->end[BENCH_CLIENT], true);
-	if (ret) {
-		WRITE_ONCE(test->failed, true);
-	} else {
-		wait_for_completion(&client.exited);
-		ret = client.ret;
+	/* The server of each pair starts before its client. */
+	while (!ret && started < count) {
+		bool client = started % 2;
+		int which = client ? BENCH_CLIENT : BENCH_SERVER;
+
+		ret = bench_start(&threads[started],
+				  &pairs[started / 2].end[which], client);
+		if (!ret)
+			started++;
 	}
-	/* An idle side checks the deadline, so that both threads end. */
-	wait_for_completion(&server.exited);
-	/* A side that was cancelled reports the error of the other side. */
-	if (!ret || ret == -ECANCELED)
-		ret = server.ret ?: ret;
+	if (ret)
+		WRITE_ONCE(test->failed, true);
+	/* An idle side checks the deadline, so that all threads end. */
+	for (i = 0; i < started; i++)
+		wait_for_completion(&threads[i].exited);
+	/* A side that was cancelled reports the error of another side. */
+	for (i = 0; i < started; i++) {
+		if (!ret || (ret == -ECANCELED && threads[i].ret))
+			ret = threads[i].ret;
+	}
+	kfree(threads);
 	return ret;
 }
 
@@ -150,6 +168,8 @@ static const struct bench_spec {
 	[BENCH_BANDWIDTH] = { "bw", "B/s", 16, 32, 64 },
 	[BENCH_LINKS] = { "links", "ns", BENCH_LINKS_WINDOW, 1, 512 },
 	[BENCH_REGISTER] = { "reg", "ns", BENCH_REGIONS, 1, 4 * BENCH_REGIONS },
+	[BENCH_REGISTER_PAIRS] = { "regs", "ns", BENCH_REGIONS, 1,
+				   4 * BENCH_REGIONS },
 	[BENCH_COST] = { "cost", "ns", BENCH_BURST, BENCH_BURST, BENCH_BURST },
 };
 
@@ -161,6 +181,8 @@ static unsigned int bench_printed_size(const struct bench_test *test)
 		return test->links;
 	case BENCH_PEERS:
 		return test->peers;
+	case BENCH_REGISTER_PAIRS:
+		return test->pairs;
 	default:
 		return test->size;
 	}
@@ -194,6 +216,31 @@ static void bench_report_calls(const struct bench_test *test)
 	}
 }
 
+/* Returns the time from the first client's start to the last one's end. */
+static u64 bench_duration(const struct bench_pair *pairs, unsigned int count)
+{
+	u64 start = U64_MAX, end = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		const struct bench_end *client = &pairs[i].end[BENCH_CLIENT];
+
+		start = min(start, client->side.start);
+		end = max(end, client->side.end);
+	}
+	return end - start;
+}
+
+/* Logs the time of a registration, while all pairs register. */
+static void bench_report_pairs(const struct bench_pair *pairs,
+			       const struct bench_test *test)
+{
+	const struct bench_spec *spec = &bench_specs[test->kind];
+	u64 ns = bench_duration(pairs, test->pairs);
+	u64 count = (u64)test->pairs * test->lap * test->laps;
+
+	bench_print(test, spec->name, div64_u64(ns, count), spec->unit);
+}
+
 static void bench_report(const struct bench_test *test)
 {
 	const struct bench_spec *spec = &bench_specs[test->kind];
@@ -217,30 +264,59 @@ static void bench_report(const struct bench_test *test)
 	bench_print(test, spec->name, value, spec->unit);
 }
 
-static int bench_run(struct bench_test *test)
+/* Opens pairs in their order. The caller closes as many as *@opened. */
+static int bench_open(struct bench_pair *pairs, struct bench_test *test,
+		      unsigned int *opened)
 {
-	struct bench_pair *pair;
-	int ret = -ENOMEM;
+	int ret = 0;
 
-	pair = kzalloc_obj(*pair);
-	test->ns = kvmalloc_array(test->laps, BENCH_CALLS * sizeof(*test->ns),
-				  GFP_KERNEL);
-	if (!pair || !test->ns)
-		goto out;
-	ret = pair_open(pair, test);
-	if (!ret && test->kind == BENCH_COST)
-		ret = bench_calls(pair, test);
-	else if (!ret)
-		ret = bench_threads(pair, test);
-	pair_close(pair);
+	for (*opened = 0; !ret && *opened < test->pairs; ++*opened) {
+		pairs[*opened].first = pairs;
+		ret = pair_open(&pairs[*opened], test);
+	}
+	return ret;
+}
+
+/* Runs a test on open pairs, and logs the result. */
+static int bench_measure(struct bench_pair *pairs, struct bench_test *test)
+{
+	int ret;
+
+	if (test->kind == BENCH_COST)
+		ret = bench_calls(pairs, test);
+	else
+		ret = bench_threads(pairs, test);
 	if (ret)
-		pr_err("impl=%s size=%u failed: %d\n", BENCH_NAME, test->size,
-		       ret);
+		return ret;
+	if (test->kind == BENCH_REGISTER_PAIRS)
+		bench_report_pairs(pairs, test);
 	else
 		bench_report(test);
+	return 0;
+}
+
+static int bench_run(struct bench_test *test)
+{
+	struct bench_pair *pairs;
+	unsigned int opened = 0;
+	int ret = -ENOMEM;
+
+	pairs = kvzalloc_objs(*pairs, test->pairs);
+	test->ns = kvmalloc_array(test->laps, BENCH_CALLS * sizeof(*test->ns),
+				  GFP_KERNEL);
+	if (!pairs || !test->ns)
+		goto out;
+	ret = bench_open(pairs, test, &opened);
+	if (!ret)
+		ret = bench_measure(pairs, test);
+	while (opened)
+		pair_close(&pairs[--opened]);
+	if (ret)
+		pr_err("impl=%s size=%u failed: %d\n", BENCH_NAME,
+		       bench_printed_size(test), ret);
 out:
 	kvfree(test->ns);
-	kfree(pair);
+	kvfree(pairs);
 	return ret;
 }
 
@@ -268,6 +344,14 @@ static int bench_parse(struct bench_test *test, const char *name,
 	test->lap = spec->lap;
 	test->links = 1;
 	test->peers = 1;
+	test->pairs = 1;
+	if (test->kind == BENCH_REGISTER_PAIRS) {
+		/* The size argument is the number of pairs. */
+		if (!test->size || test->size > BENCH_MAX_PAIRS)
+			return -EINVAL;
+		test->pairs = test->size;
+		test->size = BENCH_REGION_PAGES * PAGE_SIZE;
+	}
 	if (test->kind == BENCH_PEERS) {
 		/* The size argument is the number of peers. */
 		if (!test->size || test->size > BENCH_MAX_PEERS)
@@ -284,7 +368,7 @@ static int bench_parse(struct bench_test *test, const char *name,
 	}
 	if (test->size < BENCH_MIN_SIZE || test->size > BENCH_MAX_SIZE)
 		return -EINVAL;
-	if (test->kind == BENCH_REGISTER &&
+	if (bench_registers(test) &&
 	    (!IS_ALIGNED(test->size, PAGE_SIZE) ||
 	     test->size > BENCH_REGION_PAGES * PAGE_SIZE))
 		return -EINVAL;

@@ -42,6 +42,7 @@ struct bench_end {
 
 struct bench_pair {
 	struct bench_end	end[2];
+	struct bench_pair	*first;	/* pair that owns fabric and domain */
 	struct fi_info		*info;
 	struct fid_fabric	*fabric;
 	struct fid_domain	*domain;
@@ -193,7 +194,10 @@ static void kofi_server_handler(struct fid_cq *cq, void *end)
 	bench_handler(end, false);
 }
 
-/* Finds the device of the local address, and opens the objects that both ends share. */
+/*
+ * Finds the device of the local address, and opens the objects that both ends share.
+ * All pairs share those of the first.
+ */
 static int kofi_open_domain(struct bench_pair *pair,
 			    const struct bench_test *test,
 			    enum fi_ep_type type, const char *service)
@@ -209,7 +213,7 @@ static int kofi_open_domain(struct bench_pair *pair,
 		hints->caps |= FI_ATOMIC;
 	hints->ep_attr->type = type;
 	hints->domain_attr->mr_mode = FI_MR_PROV_KEY | FI_MR_VIRT_ADDR;
-	if (test->kind == BENCH_REGISTER)
+	if (bench_registers(test))
 		hints->domain_attr->mr_mode |= FI_MR_ENDPOINT;
 	/* The datagram provider sets the depth of its own work queues. */
 	if (type == FI_EP_MSG)
@@ -224,6 +228,11 @@ static int kofi_open_domain(struct bench_pair *pair,
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,
 			 &pair->info);
 	fi_freeinfo(hints);
+	if (!ret && pair != pair->first) {
+		pair->fabric = pair->first->fabric;
+		pair->domain = pair->first->domain;
+		return 0;
+	}
 	if (!ret)
 		ret = fi_fabric(pair->info->fabric_attr, &pair->fabric, NULL);
 	if (!ret)
@@ -258,7 +267,7 @@ static int kofi_register(struct bench_pair *pair, struct bench_end *end)
 
 	end->domain = pair->domain;
 	/* Regions for peers are those of the endpoint. */
-	if (test->kind == BENCH_REGISTER)
+	if (bench_registers(test))
 		remote = 0;
 
 	ret = fi_mr_reg(pair->domain, end->side.tx, bench_tx_bytes(test),
@@ -291,7 +300,7 @@ static int kofi_enable(struct bench_pair *pair, struct bench_end *end,
 	int ret = 0;
 
 	end->ep = ep;
-	if (end->side.test->kind == BENCH_REGISTER)
+	if (bench_registers(end->side.test))
 		ret = fi_setopt(&ep->fid, FI_OPT_ENDPOINT, FI_OPT_KOFI_MR_POOL,
 				&regions, sizeof(regions));
 	if (!ret)
@@ -320,7 +329,7 @@ static int kofi_open_ends(struct bench_pair *pair, struct bench_test *test,
 		if (!pair->end[i].links)
 			return -ENOMEM;
 	}
-	snprintf(service, sizeof(service), "%u", port);
+	snprintf(service, sizeof(service), "%u", bench_port(pair));
 	ret = kofi_open_domain(pair, test, type, service);
 	for (i = 0; !ret && i < 2; i++)
 		ret = kofi_open_cq(pair, &pair->end[i]);
@@ -365,9 +374,9 @@ static void pair_close(struct bench_pair *pair)
 		kofi_close(&pair->pep->fid);
 	for (i = 0; i < 2; i++)
 		kofi_close_end(&pair->end[i]);
-	if (pair->domain)
+	if (pair->domain && pair == pair->first)
 		kofi_close(&pair->domain->fid);
-	if (pair->fabric)
+	if (pair->fabric && pair == pair->first)
 		kofi_close(&pair->fabric->fid);
 	fi_freeinfo(pair->info);
 	for (i = 0; i < 2; i++)

@@ -172,7 +172,7 @@ static int raw_post_receives(struct bench_end *end)
 {
 	int ret;
 
-	if (end->side.test->kind != BENCH_REGISTER)
+	if (!bench_registers(end->side.test))
 		return 0;
 	ret = ib_mr_pool_init(end->qp, &end->qp->rdma_mrs, BENCH_REGIONS,
 			      IB_MR_TYPE_MEM_REG, BENCH_REGION_PAGES, 0);

@@ -59,6 +59,7 @@ struct bench_end {
 
 struct bench_pair {
 	struct bench_end	end[2];
+	struct bench_pair	*first;
 };
 
 static __always_inline bool ring_put(struct ring *ring, void *buf, size_t len)
@@ -243,7 +244,7 @@ static int pair_open(struct bench_pair *pair, struct bench_test *test)
 	int ret = 0, i;
 
 	if (test->kind == BENCH_SLEEP_LATENCY || bench_uses_callbacks(test) ||
-	    test->links > 1)
+	    test->links > 1 || test->pairs > 1)
 		return -EOPNOTSUPP;
 	for (i = 0; !ret && i < 2; i++) {
 		pair->end[i].peer = &pair->end[!i];

@@ -418,6 +418,7 @@ static int bench_pass(struct bench_end *end, bool client, unsigned int iters)
 	case BENCH_LINKS:
 		return client ? bench_round_robin(end, iters) : 0;
 	case BENCH_REGISTER:
+	case BENCH_REGISTER_PAIRS:
 		return client ? bench_register(end, iters) : 0;
 	default:
 		break;
@@ -445,9 +446,12 @@ static int bench_passes(struct bench_end *end, bool client)
 	ret = bench_pass(end, client, test->lap);
 	if (ret)
 		return ret;
-	if (client)
+	if (client && test->kind != BENCH_REGISTER_PAIRS)
 		end->side.clock = test->ns;
-	return bench_pass(end, client, test->lap * test->laps);
+	end->side.start = ktime_get_ns();
+	ret = bench_pass(end, client, test->lap * test->laps);
+	end->side.end = ktime_get_ns();
+	return ret;
 }
 
 #endif /* KOFI_BENCH_LOOPS_H */

@@ -57,6 +57,7 @@ struct bench_end {
 
 struct bench_pair {
 	struct bench_end	end[2];
+	struct bench_pair	*first;	/* pair that owns pd */
 	struct rdma_cm_id	*listener;
 	struct ib_pd		*pd;
 };

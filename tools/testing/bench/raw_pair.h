@@ -302,13 +302,14 @@ static int raw_register_rx(struct bench_end *end, struct bench_end *peer)
 	return ret < 0 ? ret : 0;
 }
 
-/* Allocates the protection domain and opens both ends, when the first id has a device. */
+/* Opens both ends when the first id has a device. The first pair allocates the protection domain. */
 static int raw_open_device(struct bench_pair *pair)
 {
-	struct ib_pd *pd;
+	struct ib_pd *pd = pair->first->pd;
 	int ret;
 
-	pd = ib_alloc_pd(pair->end[BENCH_CLIENT].id->device, 0);
+	if (!pd)
+		pd = ib_alloc_pd(pair->end[BENCH_CLIENT].id->device, 0);
 	if (IS_ERR(pd))
 		return PTR_ERR(pd);
 	pair->pd = pd;
@@ -363,7 +364,7 @@ static int pair_open(struct bench_pair *pair, struct bench_test *test)
 		if (!pair->end[i].links)
 			return -ENOMEM;
 	}
-	snprintf(service, sizeof(service), "%u", port);
+	snprintf(service, sizeof(service), "%u", bench_port(pair));
 	ret = inet_pton_with_scope(&init_net, AF_UNSPEC, addr, service, &sa);
 	if (!ret)
 		ret = raw_listen(pair, (struct sockaddr *)&sa);
@@ -432,7 +433,7 @@ static void pair_close(struct bench_pair *pair)
 	}
 	for (i = 0; i < 2; i++)
 		raw_close_end(pair, &pair->end[i]);
-	if (pair->pd)
+	if (pair->pd && pair == pair->first)
 		ib_dealloc_pd(pair->pd);
 }
 

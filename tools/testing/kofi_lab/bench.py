@@ -58,8 +58,11 @@ GROWTHS = {
     "rdm_peers": ("rdm_growth", 1.05),
     "rdm_posted": ("rdm_posted_x", 1.5),
     "rdm_unexp": ("rdm_unexp_x", 1.5),
+    # The time of a registration, with one thread and with several: the limit is on the ratio to that of raw verbs.
+    "regs": ("regs_x", 1 / 0.95),
 }
 MAX_GROWTH = dict(GROWTHS.values())  # by the name of the growth
+SCALING = "regs_x"  # the growth that has a limit relative to the baseline, on each lane
 LIMITED_LANE = "native"  # the lane whose ratios have limits; ratios of emulated CPUs are less meaningful
 # Lanes whose guests count instructions: of calls, and of the longest section with interrupts disabled.
 COUNTING_LANES = ("plain", "traced")
@@ -144,6 +147,8 @@ class Row:
             return f"{more:+,.0f} {text}".rstrip()
         if self.unit == MASKED:
             return limit(self.ours <= MAX_MASKED, f"<= {MAX_MASKED}")
+        if self.name == SCALING:
+            return limit(self.ratio <= MAX_GROWTH[SCALING], f"<= {MAX_GROWTH[SCALING]:.3f}")
         if self.lane != LIMITED_LANE:
             return ""
         if self.name.startswith("rdm_"):
@@ -246,13 +251,15 @@ def measure(name: str, rounds: int, counting: bool = False) -> list[Row]:
     """Boots a lane and runs its bench scenarios or, with `counting`, those that count instructions."""
     target = kernel.ensure(lane(name))
     results = Results()
-    # A second virtual CPU would be another thread that competes for the CPUs of the machine.
-    session = Session(target, tree.build(target), results, cpus=1, counting=counting)
+    modules, lines = tree.build(target), []
     chosen = plan.select("count" if counting else "bench", target.lane)
-    session.run([replace(item, arguments=str(rounds)) for item in chosen])
-    if not results.good:
-        raise LabError(f"a bench scenario failed on {name}: see {session.logs[-1]}")
-    lines = [line for log in session.logs for line in log.read_text(errors="replace").splitlines()]
+    # Most have one CPU: another virtual CPU would be a thread that competes for the CPUs of the machine.
+    for cpus in sorted({item.cpus for item in chosen}):
+        session = Session(target, modules, results, cpus=cpus, counting=counting)
+        session.run([replace(item, arguments=str(rounds)) for item in chosen if item.cpus == cpus])
+        if not results.good:
+            raise LabError(f"a bench scenario failed on {name}: see {session.logs[-1]}")
+        lines += [line for log in session.logs for line in log.read_text(errors="replace").splitlines()]
     table = rows(name, lines, rounds)
     if counting:
         return [replace(row, unit=INSTRUCTIONS) if row.unit == TIME else row for row in table]

@@ -29,6 +29,7 @@ class Scenario:
     suites: bool = False  # whether it runs KUnit suites, which T=pattern can select
     virtual: bool = False  # whether it needs a clock that skips the time in which the guest sleeps
     templates: bool = False  # whether it loads the modules of samples/template
+    cpus: int = 1  # the number that its guest has in a benchmark
 
     @property
     def is_siw(self) -> bool:

@@ -61,6 +61,19 @@ class BenchTest(unittest.TestCase):
         self.assertEqual((row.name, row.ours), ("rdm_growth", 1.06))
         self.assertTrue(row.verdict.startswith("missed"))
 
+    def test_scaling_has_a_limit_relative_to_the_baseline(self) -> None:
+        def measured(ours: float, raw: float) -> list[Row]:
+            return [
+                Row("plain", "regs", size, "ns", of[0], of[1], of[0] / of[1])
+                for size, of in ((1, (1000, 1000)), (4, (ours, raw)))
+            ]
+
+        (row,) = growth(measured(525, 500))
+        self.assertEqual((row.name, row.ours, row.raw, row.ratio), ("regs_x", 0.525, 0.5, 1.05))
+        self.assertTrue(row.verdict.startswith("met"))
+        (row,) = growth(measured(530, 500))
+        self.assertTrue(row.verdict.startswith("missed"))
+
     def test_limits_within_a_host(self) -> None:
         def verdict(name: str, size: int, ratio: float, beside: str, unit: str = "ns") -> str:
             return Row("native", f"loop_{name}", size, unit, 100 * ratio, 100, ratio, beside).verdict
