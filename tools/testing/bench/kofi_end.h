@@ -10,6 +10,7 @@
 
 #include <linux/bvec.h>
 #include <linux/mm.h>
+#include <linux/moduleparam.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
 #include <rdma/fi_cm.h>
@@ -20,6 +21,10 @@
 #include <rdma/fi_rma.h>
 
 #include "bench.h"
+
+static bool safe;
+module_param(safe, bool, 0444);
+MODULE_PARM_DESC(safe, "open domains with FI_THREAD_SAFE, so that calls take locks");
 
 struct bench_end {
 	struct bench_side	side;
@@ -224,7 +229,8 @@ static int kofi_open_domain(struct bench_pair *pair,
 	/* Each work queue entry of the device has this much inline data. */
 	hints->tx_attr->inject_size = BENCH_INJECT_SIZE;
 	/* Raw verbs leave it to the caller, too, to serialize calls. */
-	hints->domain_attr->threading = FI_THREAD_COMPLETION;
+	hints->domain_attr->threading = safe ? FI_THREAD_SAFE :
+					       FI_THREAD_COMPLETION;
 	ret = fi_getinfo(FI_VERSION(1, 17), addr, service, FI_SOURCE, hints,
 			 &pair->info);
 	fi_freeinfo(hints);

@@ -46,7 +46,7 @@ MIN_LOOP_RATIO = {("loop_bw", 1 << 20, "ring"): 0.9, ("loop_rate", 64, "device")
 MAX_NVME_TIME_RATIO = 1.03
 MIN_NVME_RATE_RATIO = 0.97
 # Measurements without a limit: they show growth, or have a limit on instructions.
-WITHOUT_LIMIT = ("lookup", "again", "remove", "threads", "poll", "handle")
+WITHOUT_LIMIT = ("lookup", "again", "remove", "threads", "poll", "handle", "safe_lat", "safe_rate")
 # Bytes of a packet before the data of a short message; with rxe, the CPU computes their checksum at both ends.
 HEADER = 64
 MAX_BYTES = 40  # of an entry of an address vector

@@ -7,12 +7,12 @@ device_up rxe || fail "no device"
 measure() { echo "$2" >"/sys/kernel/debug/kofi_$1/run" || fail "$1: $2"; }
 
 # The addresses of the modules change the results as much as the implementations do: each round loads them again, in
-# another order.
+# another order. load_modules [PARAMETERS-OF-KOFI_BENCH PARAMETERS-OF-BOTH]
 load_modules() {
 	if [ $((round % 2)) = 0 ]; then
-		load kofi_bench addr=$ADDRESS && load kofi_raw addr=$ADDRESS
+		load kofi_bench addr=$ADDRESS $1 $2 && load kofi_raw addr=$ADDRESS $2
 	else
-		load kofi_raw addr=$ADDRESS && load kofi_bench addr=$ADDRESS
+		load kofi_raw addr=$ADDRESS $2 && load kofi_bench addr=$ADDRESS $1 $2
 	fi || fail "the modules do not load"
 }
 
@@ -69,6 +69,13 @@ while [ $round -lt "${1:-9}" ]; do
 			measure $implementation "links $links $((scale * 8192))"
 		done
 	done
+	unload kofi_bench kofi_raw || fail "the modules do not unload"
+	# The same with calls that take locks
+	load_modules safe=1 series=safe_
+	run_tests <<-END
+		lat 64 $((often * 80))
+		rate 64 $((scale * 1280))
+	END
 	unload kofi_bench kofi_raw kofi || fail "the modules do not unload"
 	round=$((round + 1))
 done
