@@ -26,12 +26,16 @@ use super::{
     Message,
     Operation,
     RegionCore,
+    Rma,
     SingleSegment, //
 };
 use crate::{
-    abi::flags::{
-        FI_RECV,
-        FI_TRANSMIT, //
+    abi::{
+        fi_rma_iov,
+        flags::{
+            FI_RECV,
+            FI_TRANSMIT, //
+        },
     },
     fi::prelude::*, //
 };
@@ -226,6 +230,16 @@ pub trait Endpoint: Any + Send + Sync {
         let descriptors = slice::from_ref(&single.descriptor);
         let message = Message::with_segment(single.segment, descriptors, single.context);
         self.transmit(Operation::Send, &message)
+    }
+
+    /// Starts an RDMA read or write of one segment to a connected peer, and reports a success.
+    fn rma_segment(&self, way: Rma, remote: &fi_rma_iov, single: &SingleSegment<'_>) -> Result {
+        let descriptors = slice::from_ref(&single.descriptor);
+        let message = Message {
+            flags: single.flags,
+            ..Message::with_segment(single.segment, descriptors, single.context)
+        };
+        self.transmit(Operation::Rma(way, slice::from_ref(remote)), &message)
     }
 
     /// Starts a transmit on the fast path. Returns `None`, without any effect, if the fast path cannot take

@@ -8,6 +8,7 @@ pub(super) mod deferred;
 pub(super) mod iwarp_order;
 pub(super) mod lifecycle;
 pub(super) mod post;
+mod short;
 pub(super) mod stalled;
 pub(super) mod tx_bufs;
 

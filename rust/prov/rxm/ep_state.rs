@@ -25,21 +25,18 @@ use super::{
     },
     inflight::Inflight,
     info::PoolSize,
-    iov::PostedSrc,
     matcher::SEARCH_STEP,
     pkt_buf::Packet,
     rx_entry::Receive,
     rx_pool::RxPool,
     turn::Turn,
-    tx_op::TxComp,
     tx_pool::{
         queued::QueuedOps,
         unresolved::Unresolved,
         TxPool,
         TxShare, //
     },
-    unexpected::UnexpMsg,
-    wire::Message, //
+    unexpected::UnexpMsg, //
 };
 use crate::{
     fi::{
@@ -272,29 +269,17 @@ impl EpState {
         Some(peer_idx)
     }
 
-    /// Posts a short message to the peer at an IPv4 address. Returns false, and the caller starts it as any other, unless
-    /// the peer was used recently, is connected, and has no deferred operations, and the message has a buffer and a credit.
+    /// Returns the peer at an IPv4 address with its index, if it was used recently, and what its operations need.
     #[inline(always)]
-    pub(super) fn post_short(
+    pub(super) fn recent_peer(
         &mut self,
         (ip, port): (u32, u16),
-        comp: TxComp,
-        message: &Message,
-        from: &PostedSrc<'_>,
-    ) -> bool {
-        let Self {
-            peers,
-            peer_cache,
-            tx_pool,
-            inflight,
-            ..
-        } = self;
-        let peer_idx = peer_cache[place_of(ip, port)];
-        match peers.get_mut(peer_idx as usize) {
-            Some(Some(peer)) if peer.is_at(ip, port) => {
-                peer.post_short(peer_idx, (comp, message, from), inflight, tx_pool)
-            }
-            _ => false,
+    ) -> Option<(u32, &mut Peer, &mut Inflight<Packet>, &mut TxPool)> {
+        let peer_idx = self.peer_cache[place_of(ip, port)];
+        let peer = self.peers.get_mut(peer_idx as usize)?.as_deref_mut()?;
+        match peer.is_at(ip, port) {
+            true => Some((peer_idx, peer, &mut self.inflight, &mut self.tx_pool)),
+            false => None,
         }
     }
 

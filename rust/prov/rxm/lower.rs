@@ -19,7 +19,10 @@ use super::{
     fabric::Fabric, //
 };
 use crate::{
-    abi::info::InfoList,
+    abi::{
+        fi_rma_iov,
+        info::InfoList, //
+    },
     fi::{
         self, ep,
         info::Query,
@@ -29,6 +32,7 @@ use crate::{
             Message,
             Operation,
             Provider,
+            Rma,
             SingleSegment, //
         },
     },
@@ -194,6 +198,25 @@ impl LowerEp {
                 ..*single
             }),
         }
+    }
+
+    /// Posts an RDMA read or write of one segment, with its descriptor if that is valid in the endpoint's domain.
+    #[inline(always)]
+    pub(super) fn access(
+        &self,
+        way: Rma,
+        remote: &fi_rma_iov,
+        single: &SingleSegment<'_>,
+    ) -> Result {
+        let descriptor = match self.is_registered {
+            true => single.descriptor,
+            false => Descriptor::NONE,
+        };
+        let single = SingleSegment {
+            descriptor,
+            ..*single
+        };
+        self.ep.core().rma_segment(way, remote, &single)
     }
 
     /// Posts a receive, without descriptors on the local route.

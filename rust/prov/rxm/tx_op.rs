@@ -61,6 +61,8 @@ pub(super) enum TxOp {
     Rndv(RndvTx),
     /// RDMA read or write.
     Rma(RmaTx),
+    /// RDMA read or write that was posted at once.
+    PostedRma(Rma),
     /// Atomic operation, which the peer executes.
     Atomic(AtomicTx),
 }

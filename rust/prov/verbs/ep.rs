@@ -39,6 +39,7 @@ use super::{
 };
 use crate::{
     abi::{
+        fi_rma_iov,
         KOFI_VALUE_RX_SIZE,
         KOFI_VALUE_TX_SIZE, //
     },
@@ -67,7 +68,8 @@ use crate::{
         provider::{
             Bindings,
             EpOption,
-            Operation, //
+            Operation,
+            Rma, //
         },
         rundown::Rundown,
         srx::SharedReceive, //
@@ -323,6 +325,26 @@ impl provider::Endpoint for Endpoint {
                 let descriptors = slice::from_ref(&single.descriptor);
                 let message = Message::with_segment(single.segment, descriptors, single.context);
                 self.transmit(Operation::Send, &message)
+            }),
+        }
+    }
+
+    fn rma_segment(
+        &self,
+        way: Rma,
+        remote: &fi_rma_iov,
+        single: &provider::SingleSegment<'_>,
+    ) -> Result {
+        let operation = Operation::Rma(way, slice::from_ref(remote));
+        match self.post_fast::<true>(operation, single) {
+            Some(posted) => posted,
+            None => call_cold(move || {
+                let descriptors = slice::from_ref(&single.descriptor);
+                let message = Message {
+                    flags: single.flags,
+                    ..Message::with_segment(single.segment, descriptors, single.context)
+                };
+                self.transmit(operation, &message)
             }),
         }
     }

@@ -7,6 +7,8 @@
 #include "traffic.h"
 
 #define LEN	SZ_64K
+#define ROUNDS	200
+#define CQ_SIZE	32
 
 struct rma {
 	struct kofi_rdm	*a, *b;
@@ -16,9 +18,8 @@ struct rma {
 	u64		addr, key;
 };
 
-static struct rma *rma(struct kunit *test)
+static struct rma *rma_with(struct kunit *test, const struct rdm_opts *opts)
 {
-	static const struct rdm_opts opts = { .caps = FI_RMA };
 	struct rma *r = kunit_kzalloc(test, sizeof(*r), GFP_KERNEL);
 
 	KUNIT_ASSERT_NOT_NULL(test, r);
@@ -27,8 +28,8 @@ static struct rma *rma(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, r->local);
 	KUNIT_ASSERT_NOT_NULL(test, r->remote);
 	get_random_bytes(r->local, LEN);
-	r->a = rdm_open(test, &opts);
-	r->b = rdm_open(test, &opts);
+	r->a = rdm_open(test, opts);
+	r->b = rdm_open(test, opts);
 	r->to_b = rdm_addr(test, r->a, r->b);
 	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(r->b->domain, r->remote, LEN,
 					   FI_REMOTE_READ | FI_REMOTE_WRITE, 0, 0, 0, &r->mr,
@@ -37,6 +38,24 @@ static struct rma *rma(struct kunit *test)
 	r->addr = (uintptr_t)r->remote;
 	r->key = fi_mr_key(r->mr);
 	return r;
+}
+
+static struct rma *rma(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .caps = FI_RMA };
+
+	return rma_with(test, &opts);
+}
+
+/* Registers the local memory; returns its descriptor. */
+static void *register_local(struct kunit *test, struct rma *r)
+{
+	struct fid_mr *mr;
+
+	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(r->a->domain, r->local, LEN, FI_READ | FI_WRITE, 0, 0, 0,
+					   &mr, NULL));
+	fx_defer_close(test, &mr->fid);
+	return fi_mr_desc(mr);
 }
 
 static void expect(struct kunit *test, struct rma *r, u64 flags)
@@ -83,7 +102,6 @@ static void rma_03_all_calls_on_datagram_endpoints(struct kunit *test)
 		.msg_iov = iov, .iov_count = 3, .addr = r->to_b, .rma_iov = &to, .rma_iov_count = 1,
 		.context = r->local,
 	};
-	struct fid_mr *mr;
 	void *desc;
 
 	KUNIT_ASSERT_EQ(test, 0, fi_writev(r->a->ep, iov, NULL, 3, r->to_b, r->addr, r->key,
@@ -99,10 +117,7 @@ static void rma_03_all_calls_on_datagram_endpoints(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_inject_write(r->a->ep, r->local, 200, r->to_b, r->addr, r->key));
 	memset(r->local, 0, 200);
 	/* The read follows the write, into registered memory. */
-	KUNIT_ASSERT_EQ(test, 0, fi_mr_reg(r->a->domain, r->local, LEN, FI_READ | FI_WRITE, 0, 0, 0,
-					   &mr, NULL));
-	fx_defer_close(test, &mr->fid);
-	desc = fi_mr_desc(mr);
+	desc = register_local(test, r);
 	KUNIT_ASSERT_EQ(test, 0, fi_read(r->a->ep, r->local, 200, desc, r->to_b, r->addr, r->key,
 					 r->local));
 	expect(test, r, FI_READ);
@@ -112,6 +127,64 @@ static void rma_03_all_calls_on_datagram_endpoints(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, NULL, 0, NULL, r->to_b, r->addr, r->key,
 					  r->local));
 	expect(test, r, FI_WRITE);
+}
+
+/* Accesses of registered memory are posted at once. Each read returns what the write before it wrote. */
+static void rdm_03_registered_accesses_keep_their_order(struct kunit *test)
+{
+	struct rma *r = rma(test);
+	u64 *out = (u64 *)r->local, *in = out + ROUNDS, *message = in + ROUNDS;
+	void *desc = register_local(test, r);
+	struct fi_cq_tagged_entry entry;
+
+	KUNIT_ASSERT_EQ(test, 0, rdm_recv(r->b, FI_ADDR_UNSPEC, message, 8, message));
+	for (int i = 0; i < ROUNDS; i++) {
+		out[i] = i;
+		KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, &out[i], 8, desc, r->to_b, r->addr,
+						  r->key, &out[i]));
+		KUNIT_ASSERT_EQ(test, 0, fi_inject(r->a->ep, &out[i], 8, r->to_b));
+		KUNIT_ASSERT_EQ(test, 0, fi_read(r->a->ep, &in[i], 8, desc, r->to_b, r->addr,
+						 r->key, &in[i]));
+		rdm_expect(test, r->a, &out[i], &entry);
+		KUNIT_EXPECT_EQ(test, FI_RMA | FI_WRITE, entry.flags);
+		rdm_expect(test, r->a, &in[i], &entry);
+		KUNIT_EXPECT_EQ(test, FI_RMA | FI_READ, entry.flags);
+		KUNIT_EXPECT_EQ(test, i, in[i]);
+		rdm_expect(test, r->b, message, NULL);
+		KUNIT_EXPECT_EQ(test, i, *message);
+		KUNIT_ASSERT_EQ(test, 0, rdm_recv(r->b, FI_ADDR_UNSPEC, message, 8, message));
+	}
+}
+
+/* Writes beyond the completion queue are refused, and go on when it has been read. */
+static void cq_14_registered_writes_fill_the_completion_queue(struct kunit *test)
+{
+	static const struct rdm_opts opts = { .caps = FI_RMA, .cq_size = CQ_SIZE };
+	struct rma *r = rma_with(test, &opts);
+	void *desc = register_local(test, r);
+
+	KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, r->local, 8, desc, r->to_b, r->addr, r->key,
+					  r->local));
+	expect_written(test, r);
+	for (int round = 0; round < 10; round++) {
+		int posted = 0, ret;
+
+		do {
+			int at = (round * CQ_SIZE + posted) * 8;
+
+			ret = fi_write(r->a->ep, r->local + at, 8, desc, r->to_b, r->addr + at,
+				       r->key, r->local);
+			posted += !ret;
+		} while (!ret);
+		KUNIT_ASSERT_EQ(test, -FI_EAGAIN, ret);
+		KUNIT_ASSERT_EQ(test, CQ_SIZE, posted);
+		while (posted--)
+			expect(test, r, FI_WRITE);
+	}
+	KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, r->local, 8, desc, r->to_b, r->addr, r->key,
+					  r->local));
+	expect_written(test, r);
+	KUNIT_EXPECT_MEMEQ(test, r->local, r->remote, 10 * CQ_SIZE * 8);
 }
 
 /* A message that follows a write arrives after the data is placed. */
@@ -189,6 +262,31 @@ static void rma_02_a_wrong_key_is_an_error(struct kunit *test)
 	}
 }
 
+static void rma_02_a_wrong_key_of_a_registered_access_is_an_error(struct kunit *test)
+{
+	struct rma *r = rma(test);
+	void *desc = register_local(test, r);
+	struct fi_cq_err_entry error;
+
+	for (int i = 0; i < 3; i++) {
+		KUNIT_ASSERT_EQ(test, 0, fi_write(r->a->ep, r->local, LEN, desc, r->to_b, r->addr,
+						  r->key, r->local));
+		expect_written(test, r);
+		/* A read: on iWARP a write completes before the peer refuses it. */
+		KUNIT_ASSERT_EQ(test, 0, fi_read(r->a->ep, r->local, LEN, desc, r->to_b, r->addr,
+						 r->key + 0x100, r->local));
+		KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, r->a->cq, &error));
+		KUNIT_EXPECT_PTR_EQ(test, (void *)r->local, error.op_context);
+		KUNIT_EXPECT_NE(test, 0, error.err);
+		KUNIT_EXPECT_EQ(test, FI_RMA | FI_READ, error.flags);
+	}
+	/* The region ends before the segment, and is one of another domain. */
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_write(r->a->ep, r->local + LEN - 4, 8, desc, r->to_b,
+						   r->addr, r->key, r->local));
+	KUNIT_EXPECT_EQ(test, -FI_EINVAL, fi_write(r->a->ep, r->local, 8, fi_mr_desc(r->mr),
+						   r->to_b, r->addr, r->key, r->local));
+}
+
 static void rma_03_invalid_calls_on_datagram_endpoints(struct kunit *test)
 {
 	struct rma *r = rma(test);
@@ -219,9 +317,12 @@ static void rma_03_invalid_calls_on_datagram_endpoints(struct kunit *test)
 static struct kunit_case rdm_rma_cases[] = {
 	KUNIT_CASE(rdm_04_the_first_access_connects),
 	KUNIT_CASE(rma_03_all_calls_on_datagram_endpoints),
+	KUNIT_CASE(rdm_03_registered_accesses_keep_their_order),
+	KUNIT_CASE(cq_14_registered_writes_fill_the_completion_queue),
 	KUNIT_CASE(rdm_03_a_message_follows_the_writes_before_it),
 	KUNIT_CASE(rma_01_remote_cq_data_on_datagram_endpoints),
 	KUNIT_CASE(rma_02_a_wrong_key_is_an_error),
+	KUNIT_CASE(rma_02_a_wrong_key_of_a_registered_access_is_an_error),
 	KUNIT_CASE(rma_03_invalid_calls_on_datagram_endpoints),
 	{}
 };

@@ -206,7 +206,7 @@ impl EpState {
         }
         match tx_op {
             TxOp::Eager => self.message_sent(sinks, packet),
-            TxOp::Rma(_) => self.finish(sinks, packet, result),
+            TxOp::Rma(_) | TxOp::PostedRma(_) => self.finish(sinks, packet, result),
             TxOp::Atomic(atomic_tx) => match atomic_tx.early_result {
                 Some(answer) => {
                     self.finish(sinks, packet, answer);

@@ -5,16 +5,12 @@
 use super::{
     super::{
         inflight::Inflight,
-        iov::{
-            PostedSrc,
-            SrcBuf, //
-        },
+        iov::SrcBuf,
         pkt_buf::Packet,
         tx_op::{
             RndvState,
             RndvTx,
             SarTx,
-            TxComp,
             TxOp, //
         },
         tx_pool::{
@@ -23,7 +19,6 @@ use super::{
         },
         wire::{
             Extensions,
-            Message,
             SegPos, //
         },
     },
@@ -41,26 +36,25 @@ use crate::{
 };
 
 impl Conn {
-    /// Returns the connection, and the connection id that the peer assigned, if the connection is open, permits new
-    /// operations, does not use the loop provider, and is not held by an operation.
+    /// Returns whether an RDMA read or write may be posted now.
     #[inline(always)]
-    fn short_send_target(&mut self) -> Option<(&mut Self, u64)> {
-        let is_plain = !self.is_closing
-            && !self.tx_exclusive
-            && !self.lower.is_local_path
-            && self.shutdown.may_start_ops();
-        let to = self.remote_conn_id.filter(|_| is_plain)?;
-        Some((self, to))
+    pub(super) fn may_access(&mut self, way: Rma) -> bool {
+        match way {
+            Rma::Read => self.iwarp_order.may_read(),
+            Rma::Write => self.iwarp_order.request_send(),
+        }
+    }
+
+    /// Counts an RDMA read or write that has been posted.
+    #[inline(always)]
+    pub(super) fn note_access(&mut self, way: Rma) {
+        if way == Rma::Read {
+            self.iwarp_order.read_posted();
+        }
     }
 }
 
 impl Peer {
-    /// Returns whether the peer listens at this IPv4 address and port.
-    #[inline(always)]
-    pub(in super::super) fn is_at(&self, ip: u32, port: u16) -> bool {
-        matches!(self.addr, SocketAddr::V4(addr) if addr.port() == port && addr.ip().to_bits() == ip)
-    }
-
     /// Posts an operation if no operation to the peer is deferred. On failure returns the packet buffer, and an errno
     /// if the operation can never be posted.
     #[inline(always)]
@@ -73,47 +67,6 @@ impl Peer {
         match self.deferred.is_empty() {
             true => self.post_next(packet, inflight, tx_pool),
             false => Err((packet, None)),
-        }
-    }
-
-    /// Posts a short message. Returns false if the message has to wait or the post fails: the caller then starts it on
-    /// the general path.
-    #[inline(always)]
-    pub(in super::super) fn post_short(
-        &mut self,
-        peer_idx: u32,
-        (comp, message, from): (TxComp, &Message, &PostedSrc<'_>),
-        inflight: &mut Inflight<Packet>,
-        tx_pool: &mut TxPool,
-    ) -> bool {
-        if !self.deferred.is_empty() || self.is_registering {
-            return false;
-        }
-        let Some((conn, to)) = self.conn.as_mut().and_then(Conn::short_send_target) else {
-            return false;
-        };
-        if conn.check_context(message.context).is_err() || !conn.take_send_credit() {
-            return false;
-        }
-        let Some(mut packet) = tx_pool.try_take(&mut self.tx_share) else {
-            conn.credits.return_credit();
-            return false;
-        };
-        packet.begin(comp);
-        packet.peer_idx = peer_idx;
-        packet.conn_gen = conn.conn_gen;
-        packet.write_eager(to, message, from);
-        match Packet::send(packet, inflight, &conn.lower) {
-            Ok(()) => {
-                self.tx_count += 1;
-                true
-            }
-            // The general path posts again, and closes the connection if that fails with any error but -FI_EAGAIN.
-            Err(error) => {
-                conn.credits.return_credit();
-                tx_pool.put(error.node, &mut self.tx_share, false);
-                false
-            }
         }
     }
 
@@ -153,6 +106,7 @@ impl TxOp {
     pub(in super::super) fn has_started(&self) -> bool {
         match self {
             Self::Eager | Self::Rma(_) | Self::Atomic(_) => false,
+            Self::PostedRma(_) => true,
             Self::Sar(sar_tx) => sar_tx.next > 0,
             Self::Rndv(rndv_tx) => !matches!(rndv_tx.state, RndvState::ReqSent(_)),
         }
@@ -160,7 +114,11 @@ impl TxOp {
 
     /// Returns whether the operation is an RDMA read.
     pub(super) fn is_read(&self) -> bool {
-        matches!(self, Self::Rma(access) if access.way == Rma::Read)
+        match self {
+            Self::Rma(access) => access.way == Rma::Read,
+            Self::PostedRma(way) => *way == Rma::Read,
+            _ => false,
+        }
     }
 
     /// Turns a segmented message into a rendezvous message.
@@ -303,12 +261,11 @@ fn post_rma(
     mut packet: ListBox<Packet>,
     inflight: &mut Inflight<Packet>,
 ) -> core::result::Result<(), (ListBox<Packet>, Option<Errno>)> {
-    let is_read = packet.as_tx_op().is_some_and(TxOp::is_read);
-    let may_go = match is_read {
-        true => conn.iwarp_order.may_read(),
-        false => conn.iwarp_order.request_send(),
+    let way = match packet.as_tx_op().is_some_and(TxOp::is_read) {
+        true => Rma::Read,
+        false => Rma::Write,
     };
-    if !may_go {
+    if !conn.may_access(way) {
         return Err((packet, None));
     }
     // A write with remote CQ data consumes a receive of the peer.
@@ -321,8 +278,8 @@ fn post_rma(
     }
     packet.conn_gen = conn.conn_gen;
     let accessed = Packet::access(packet, inflight, &conn.lower);
-    if is_read && accessed.is_ok() {
-        conn.iwarp_order.read_posted();
+    if accessed.is_ok() {
+        conn.note_access(way);
     }
     accessed.map_err(|error| {
         if takes_credit {

@@ -147,7 +147,7 @@ impl provider::Endpoint for Endpoint {
     ) -> Option<Result> {
         match operation {
             Operation::Send => self.try_short_send(single, to),
-            Operation::Rma(..) => None,
+            Operation::Rma(way, remote) => self.try_short_rma(way, remote, single, to),
         }
     }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fast path of sends: posts a short message to a connected peer at once.
+//! Fast paths: post a short message, or an RDMA read or write of one registered segment, to a connected peer at once.
 //!
-//! The message is copied into its packet buffer under the lock. A send that is long, has several segments or other
+//! The message is copied into its packet buffer under the lock. An operation that is long, has several segments or other
 //! flags, goes to an IPv6 address, or finds the completion queue full, is left to the general path before anything has
-//! been done. A send that cannot be posted at once continues on the general path under the same lock: the peer was not
-//! used recently, has no open connection, has deferred operations or is reached through the loop provider, there is no
-//! credit or no free buffer, or the post fails.
+//! been done. So is an RDMA operation that cannot be posted at once, and such a send continues on the general path under
+//! the same lock: the peer was not used recently, has no open connection, has deferred operations or is reached through
+//! the loop provider, there is no credit or no free buffer, or the post fails.
 
 use super::{
     super::{
+        flags::COMPLETION_LEVELS,
         iov::{
             AddrCheck,
             PostedSrc, //
@@ -22,11 +23,15 @@ use super::{
     Endpoint, //
 };
 use crate::{
-    abi::flags::*,
+    abi::{
+        fi_rma_iov,
+        flags::*, //
+    },
     fi::{
         prelude::*,
         provider::{
             Destination,
+            Rma,
             SingleSegment, //
         },
     },
@@ -50,6 +55,73 @@ impl Endpoint {
             true => self.send_short(single, to, false),
             false => None,
         }
+    }
+
+    /// Posts an RDMA read or write of one registered segment. Returns `None`, without any effect, if the general path
+    /// has to post it.
+    #[inline(always)]
+    pub(super) fn try_short_rma(
+        &self,
+        way: Rma,
+        remote: &[fi_rma_iov],
+        single: &SingleSegment<'_>,
+        to: Destination,
+    ) -> Option<Result> {
+        let refused = !PLAIN_FLAGS | COMPLETION_LEVELS & !self.rma_levels;
+        match remote {
+            [range] if single.flags & refused == 0 && self.has_rma => {
+                self.rma_short((way, range), single, to)
+            }
+            _ => None,
+        }
+    }
+
+    #[inline(never)]
+    fn rma_short(
+        &self,
+        (way, range): (Rma, &fi_rma_iov),
+        single: &SingleSegment<'_>,
+        to: Destination,
+    ) -> Option<Result> {
+        let len = single.segment.len();
+        let core = &self.core;
+        let is_plain = range.len == len
+            && len <= self.max_msg_size
+            && !single.descriptor.as_ptr().is_null()
+            && core.domain.is_open(&core.protection);
+        if !is_plain {
+            return None;
+        }
+        let memory = Memory::Segments(slice::from_ref(single.segment));
+        core.domain
+            .check_descriptors(memory, slice::from_ref(&single.descriptor))
+            .ok()?;
+        let (bound_cq, bound) = self.tx_path().ok()?;
+        let addr = bound.addresses.lookup_v4(to.peer)?;
+        let kind = match way {
+            Rma::Read => FI_READ,
+            Rma::Write => FI_WRITE,
+        };
+        let comp = TxComp {
+            tx_ctx: self.context,
+            context: single.context,
+            flags: FI_RMA | kind,
+            reports_success: single.flags & FI_COMPLETION != 0 || !bound_cq.is_selective,
+        };
+        if !bound_cq.queue.reserve() {
+            return None;
+        }
+        let mut held = core.hold();
+        let (state, sinks) = held.split();
+        let is_enabled = sinks.tx.ctx(comp.tx_ctx).is_some();
+        if is_enabled && state.post_short_rma(addr, (comp, (way, range), single)) {
+            let posted = sinks.tx_stats.ctx(comp.tx_ctx);
+            posted.record_start(comp.flags, len);
+            return Some(Ok(()));
+        }
+        drop(held);
+        bound_cq.queue.release();
+        None
     }
 
     /// Injects a short message. Returns `None`, without any effect, if the general path has to send it.

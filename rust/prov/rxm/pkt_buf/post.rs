@@ -99,6 +99,29 @@ impl Packet {
         })
     }
 
+    /// Posts an RDMA read or write of one segment of the consumer's memory by `lower`.
+    ///
+    /// # Errors
+    ///
+    /// Errors of the lower transmit, with the buffer.
+    #[inline(always)]
+    pub(in super::super) fn access_segment(
+        node: ListBox<Self>,
+        inflight: &mut Inflight<Self>,
+        lower: &LowerEp,
+        (way, remote): (Rma, &fi_rma_iov),
+        single: &SingleSegment<'_>,
+    ) -> core::result::Result<(), PostError<Self>> {
+        inflight.post(node, |_, context| {
+            let single = SingleSegment {
+                context,
+                flags: single.flags | FI_COMPLETION,
+                ..*single
+            };
+            lower.access(way, remote, &single)
+        })
+    }
+
     /// Posts the RDMA read or write of the operation by `lower`.
     ///
     /// # Errors
