@@ -182,11 +182,15 @@ impl FastMr {
         }
         raw.iova = iova;
         self.access = access;
-        // The lower byte of a key is the user's, and distinguishes successive registrations.
-        let next = raw.rkey.wrapping_add(1) & KEY_VARIANT;
-        raw.rkey = raw.rkey & !KEY_VARIANT | next;
-        raw.lkey = raw.lkey & !KEY_VARIANT | next;
+        set_key_variant(raw, raw.rkey.wrapping_add(1));
         Ok(())
+    }
+
+    /// Undoes the change of the key by [`Self::assign`], if the device has not registered the region with it.
+    pub(crate) fn revert_key(&mut self) {
+        // SAFETY: By the invariant `raw` is valid, and no work request uses the region with this key.
+        let raw = unsafe { &mut *self.raw() };
+        set_key_variant(raw, raw.rkey.wrapping_sub(1));
     }
 
     pub(super) fn raw(&self) -> *mut bindings::ib_mr {
@@ -203,6 +207,14 @@ impl FastMr {
 
 /// Bits of a key that differ between successive registrations of a region; the others identify the region.
 pub(crate) const KEY_VARIANT: u32 = 0xff;
+
+/// Sets the lower byte of both keys, which is the user's, to that of `variant`: it distinguishes successive
+/// registrations.
+fn set_key_variant(raw: &mut bindings::ib_mr, variant: u32) {
+    let variant = variant & KEY_VARIANT;
+    raw.rkey = raw.rkey & !KEY_VARIANT | variant;
+    raw.lkey = raw.lkey & !KEY_VARIANT | variant;
+}
 
 /// Returns the segments as a terminated scatterlist of DMA addresses.
 fn build_scatterlist(segments: &[DmaSegment]) -> Result<KVVec<kernel::bindings::scatterlist>> {

@@ -96,8 +96,7 @@ impl Region {
             return Err(error.into());
         }
         let key = mr.rkey();
-        // A message may have invalidated the same key when it was in use last.
-        let _ = pool.take_invalidated(key);
+        pool.set_current_key(key);
         self.bound = Some(BoundMr {
             mr,
             pool: pool.clone(),
@@ -192,7 +191,10 @@ pub(super) fn end_region(mut region: ListBox<EpRegion>, is_ended: bool) {
         return;
     };
     match own.bound.take_if(|_| is_ended) {
-        Some(bound) => {
+        Some(mut bound) => {
+            if !bound.is_enabled {
+                bound.mr.revert_key();
+            }
             bound.pool.put(bound.mr);
             EpRegion::recycle(region);
         }

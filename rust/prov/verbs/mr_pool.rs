@@ -26,18 +26,33 @@ struct PoolState {
     unended: BoxList<EpRegion>,
 }
 
-/// The key of a region that a message has invalidated, if there is one.
-struct InvalidatedKey {
+/// Records whether a message has invalidated the current key of a region.
+struct KeyRecord {
     /// Key of the region without the bits that change.
-    region: u32,
-    /// The key plus one; 0 for none.
-    key: Atomic<u64>,
+    base_key: u32,
+    /// Current key, with [`KeyRecord::INVALIDATED`] if a message has invalidated it.
+    state: Atomic<u64>,
 }
 
-impl InvalidatedKey {
-    /// Returns the value of `key` for a key.
-    fn mark(key: u32) -> u64 {
-        u64::from(key) + 1
+impl KeyRecord {
+    const INVALIDATED: u64 = 1 << 32;
+
+    /// Sets the current key, which no message has invalidated.
+    fn set_current(&self, key: u32) {
+        self.state.store(key.into(), Release);
+    }
+
+    /// Records that a message has invalidated `key`. A message that names another variant of the key has no effect.
+    fn set_invalidated(&self, key: u32) {
+        let _ = self
+            .state
+            .cmpxchg(key.into(), Self::INVALIDATED | u64::from(key), Full);
+    }
+
+    /// Returns whether a message has invalidated `key`, and forgets it.
+    fn take_invalidated(&self, key: u32) -> bool {
+        let invalidated = Self::INVALIDATED | u64::from(key);
+        self.state.cmpxchg(invalidated, key.into(), Full).is_ok()
     }
 }
 
@@ -46,8 +61,8 @@ impl InvalidatedKey {
 pub(super) struct MrPool {
     /// Maximum number of pages of a region.
     pub(super) max_pages: u32,
-    /// Keys that messages have invalidated, sorted by the part of the key that a region always has.
-    invalidated: KVVec<InvalidatedKey>,
+    /// Records of all regions, sorted by `base_key`.
+    records: KVVec<KeyRecord>,
     #[pin]
     state: FastLockIrq<PoolState>,
 }
@@ -60,24 +75,24 @@ impl MrPool {
     /// -FI_ENOMEM, and the driver's errors.
     pub(super) fn new(pd: &Arc<Pd>, (count, pages): (usize, u32)) -> Result<Arc<Self>> {
         let mut free = KVVec::with_capacity(count, GFP_KERNEL)?;
-        let mut invalidated = KVVec::with_capacity(count, GFP_KERNEL)?;
+        let mut records = KVVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
             let mr = FastMr::alloc(pd.clone(), pages)?;
-            let key = InvalidatedKey {
-                region: mr.rkey() & !KEY_VARIANT,
-                key: Atomic::new(0),
+            let record = KeyRecord {
+                base_key: mr.rkey() & !KEY_VARIANT,
+                state: Atomic::new(mr.rkey().into()),
             };
-            invalidated.push(key, GFP_KERNEL)?;
+            records.push(record, GFP_KERNEL)?;
             free.push(mr, GFP_KERNEL)?;
         }
-        sort_by_key(&mut invalidated, |key| key.region);
+        sort_by_key(&mut records, |record| record.base_key);
         let state = PoolState {
             free,
             unended: BoxList::new(),
         };
         pin_arc(pin_init!(Self {
             max_pages: pages,
-            invalidated,
+            records,
             state <- FastLockIrq::new(state, c"kofi::verbs::MrPool", static_lock_class!()),
         }))
     }
@@ -87,26 +102,32 @@ impl MrPool {
         self.state.lock().free.pop().ok_or(Errno::EAGAIN)
     }
 
-    fn invalidated(&self, key: u32) -> Option<&InvalidatedKey> {
-        let region = key & !KEY_VARIANT;
+    fn record(&self, key: u32) -> Option<&KeyRecord> {
+        let base_key = key & !KEY_VARIANT;
         let at = self
-            .invalidated
-            .binary_search_by_key(&region, |key| key.region);
-        self.invalidated.get(at.ok()?)
+            .records
+            .binary_search_by_key(&base_key, |record| record.base_key);
+        self.records.get(at.ok()?)
     }
 
-    /// Records that a message has invalidated a key; returns false if it is of no region of the pool. Any context.
+    /// Sets the key that a region of the pool has from now on. Any context.
+    pub(super) fn set_current_key(&self, key: u32) {
+        if let Some(record) = self.record(key) {
+            record.set_current(key);
+        }
+    }
+
+    /// Records that a message has invalidated a key, if that is the current key of its region. Returns false if it is
+    /// of no region of the pool. Any context.
     pub(super) fn set_invalidated(&self, key: u32) -> bool {
-        let found = self.invalidated(key);
-        found
-            .map(|found| found.key.store(InvalidatedKey::mark(key), Release))
-            .is_some()
+        let record = self.record(key);
+        record.map(|record| record.set_invalidated(key)).is_some()
     }
 
-    /// Forgets, and returns, whether a message has invalidated a key. Any context.
+    /// Returns whether a message has invalidated the current key of a region, and forgets it. Any context.
     pub(super) fn take_invalidated(&self, key: u32) -> bool {
-        let found = self.invalidated(key);
-        found.is_some_and(|found| found.key.xchg(0, Full) == InvalidatedKey::mark(key))
+        let record = self.record(key);
+        record.is_some_and(|record| record.take_invalidated(key))
     }
 
     /// Puts a region back, whose key is not valid. Any context.
@@ -116,18 +137,22 @@ impl MrPool {
         drop(refused);
     }
 
-    /// Keeps a closed region whose key may still be valid until [`Self::clear`]. Any context.
+    /// Keeps a closed region whose key may still be valid until [`Self::free_unended`] or [`Self::clear`]. Any context.
     pub(super) fn put_unended(&self, region: ListBox<EpRegion>) {
         self.state.lock().unended.push(region);
     }
 
     /// Frees all regions, which ends their keys, and recycles the consumer's regions among them. May sleep.
     pub(super) fn clear(&self) {
-        let mut state = self.state.lock();
-        let free = mem::take(&mut state.free);
-        let mut unended = mem::take(&mut state.unended);
-        drop(state);
+        let free = mem::take(&mut self.state.lock().free);
         drop(free);
+        self.free_unended();
+    }
+
+    /// Frees the closed regions whose keys may be valid, which ends the keys, and recycles the consumer's regions. No
+    /// work request in the queue pair names them. May sleep.
+    pub(super) fn free_unended(&self) {
+        let mut unended = mem::take(&mut self.state.lock().unended);
         while let Some(mut region) = unended.pop() {
             if let Some(own) = Region::from_core(region.core_mut()) {
                 // Waits for drivers that are still transferring a packet.
@@ -135,5 +160,38 @@ impl MrPool {
             }
             EpRegion::recycle(region);
         }
+    }
+}
+
+#[kunit_tests(kofi_verbs_mr_pool)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_current_key_is_recorded_as_invalidated() {
+        let record = KeyRecord {
+            base_key: 0x100,
+            state: Atomic::new(0x100),
+        };
+        record.set_current(0x101);
+        record.set_invalidated(0x102);
+        assert!(!record.take_invalidated(0x102) && !record.take_invalidated(0x101));
+        record.set_invalidated(0x101);
+        // A message that names another variant does not hide the first one.
+        record.set_invalidated(0x102);
+        assert!(record.take_invalidated(0x101));
+        assert!(!record.take_invalidated(0x101));
+    }
+
+    #[test]
+    fn new_key_forgets_the_invalidation_of_the_old_one() {
+        let record = KeyRecord {
+            base_key: u32::MAX & !KEY_VARIANT,
+            state: Atomic::new(0),
+        };
+        record.set_current(u32::MAX);
+        record.set_invalidated(u32::MAX);
+        record.set_current(u32::MAX - 1);
+        assert!(!record.take_invalidated(u32::MAX) && !record.take_invalidated(u32::MAX - 1));
     }
 }

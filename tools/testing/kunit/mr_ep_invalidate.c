@@ -85,6 +85,63 @@ static void mr_04_invalidated_keys_give_no_access(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, fi_close(&mr->fid));
 }
 
+/* A message that names another variant of the key does not hide that the key is invalid. */
+static void mr_04_a_second_message_hides_no_invalidation(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN);
+	struct kofi_pair *pair = me_pair(test, 1, 2);
+	struct fid_mr *mr = me_open(test, pair, far, LEN, RMA_BOTH,
+				    FI_COMPLETION, far);
+	struct fi_cq_tagged_entry entry = {};
+	u64 key = fi_mr_key(mr);
+
+	if (!tr_is_iwarp(pair->info))
+		kunit_skip(test, "the device compares whole keys");
+	me_send(test, pair);
+	for (int i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, 0, tr_recv(pair->ep[1], NULL, 0));
+	for (int i = 0; i < 2; i++)
+		KUNIT_ASSERT_EQ(test, 0, send_invalidating(pair->ep[0], NULL,
+							   key ^ i,
+							   FI_COMPLETION));
+	for (int i = 0; i < 2; i++)
+		tr_expect(test, pair->cq[0], NULL, FI_SEND, 0);
+	for (int i = 0; i < 2; i++) {
+		KUNIT_ASSERT_EQ(test, 1, fx_wait_comp(test, pair->cq[1], &entry, 1));
+		KUNIT_EXPECT_EQ(test, key ^ i, entry.data);
+	}
+	/* No entry follows: me_send() would read it. */
+	KUNIT_ASSERT_EQ(test, 0, fi_close(&mr->fid));
+	me_send(test, pair);
+}
+
+/*
+ * The key of a region that is closed after the connection has ended is valid for other connections
+ * of the domain. Another fi_shutdown() ends that.
+ */
+static void mr_06_shutdown_ends_regions_that_were_closed_after_it(struct kunit *test)
+{
+	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
+	struct kofi_pair *pair = me_pair(test, 1, 2), *other;
+	u64 addr = (uintptr_t)far, key;
+	struct fid_mr *mr;
+
+	other = (void *)tr_buffer(test, sizeof(*other));
+	*other = *pair;
+	other->ep[0] = fx_ep(test, pair->domain, pair->info);
+	fx_bind(test, other->ep[0], pair->eq, pair->cq[0], FI_TRANSMIT | FI_RECV);
+	other->ep[1] = fx_connect(test, pair->domain, other->ep[0], pair->pep, pair->eq,
+				  pair->cq[1]);
+	mr = me_open(test, pair, far, LEN, RMA_BOTH, 0, NULL);
+	key = fi_mr_key(mr);
+	me_send(test, pair);
+	KUNIT_ASSERT_EQ(test, 0, me_access(test, other, FI_READ, near, 64, addr, key));
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
+	me_close(test, mr);
+	KUNIT_ASSERT_EQ(test, 0, fi_shutdown(pair->ep[1], 0));
+	KUNIT_EXPECT_NE(test, 0, me_access(test, other, FI_READ, near, 64, addr, key));
+}
+
 /* A receive without FI_COMPLETION at a selective queue reports a message that invalidated a key. */
 static void mr_04_silent_receives_report_invalidations(struct kunit *test)
 {
@@ -173,6 +230,8 @@ static void mr_04_unsuitable_invalidations_are_refused(struct kunit *test)
 static struct kunit_case cases[] = {
 	KUNIT_CASE(mr_04_messages_invalidate_keys),
 	KUNIT_CASE(mr_04_invalidated_keys_give_no_access),
+	KUNIT_CASE(mr_04_a_second_message_hides_no_invalidation),
+	KUNIT_CASE(mr_06_shutdown_ends_regions_that_were_closed_after_it),
 	KUNIT_CASE(mr_04_silent_receives_report_invalidations),
 	KUNIT_CASE(mr_04_both_sides_invalidate_keys),
 	KUNIT_CASE(mr_04_unsuitable_invalidations_are_refused),

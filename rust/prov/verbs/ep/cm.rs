@@ -294,6 +294,7 @@ impl Endpoint {
             ShutdownAction::CloseReceives => Ok(()),
             ShutdownAction::AwaitFlush => {
                 self.wait_until_drained();
+                self.end_closed_regions();
                 Ok(())
             }
             ShutdownAction::Disconnect => {
@@ -302,6 +303,7 @@ impl Endpoint {
                     let _ = id.disconnect();
                 }
                 self.drain();
+                self.end_closed_regions();
                 self.report_shutdown();
                 Ok(())
             }

@@ -37,6 +37,10 @@ pub(super) const MAX_PAGES: u32 = 512;
 /// Maximum number of regions of an endpoint.
 const MAX_REGIONS: usize = 1 << 16;
 
+/// Log message for a device that does not complete what it has been posted.
+const UNENDED_MESSAGE: &str =
+    "closed regions stay valid until the endpoint is closed: posted operations did not complete within 10 seconds";
+
 /// Regions of an endpoint: their number and pages, and once the endpoint is enabled its pool.
 pub(super) struct EpRegions {
     count: Atomic<usize>,
@@ -197,6 +201,19 @@ impl Endpoint {
                 end_region(region, false);
                 Ok(())
             }
+        }
+    }
+
+    /// Ends the access of peers to the regions that were closed when the connection had ended. It has ended, and its
+    /// queues have been drained. May sleep.
+    pub(super) fn end_closed_regions(&self) {
+        let Some(pool) = self.regions.pool.as_ref() else {
+            return;
+        };
+        // The pool gets a region when its flushed invalidation has completed.
+        match self.drain_transmits() {
+            Ok(()) => pool.free_unended(),
+            Err(_) => self.sq.warn(UNENDED_MESSAGE),
         }
     }
 
