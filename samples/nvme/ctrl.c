@@ -90,9 +90,8 @@ static int setup_io_queues(struct nvme_kofi_ctrl *host)
 {
 	struct nvme_ctrl *ctrl = &host->ctrl;
 	u32 count = nvmf_nr_io_queues(ctrl->opts), old;
-	int ret;
+	int ret = nvme_set_queue_count(ctrl, &count);
 
-	ret = nvme_set_queue_count(ctrl, &count);
 	if (ret || !count)
 		return ret ?: -ENODEV;
 	ctrl->queue_count = count + 1;
@@ -104,7 +103,8 @@ static int setup_io_queues(struct nvme_kofi_ctrl *host)
 	ret = ret ?: open_io_queues(host, 1, min(old, count));
 	if (!ret && count != old)
 		ret = resize_tag_set(host, count);
-	return ret ?: open_io_queues(host, old + 1, count);
+	/* The block layer keeps the old number if it gets no memory. */
+	return ret ?: open_io_queues(host, old + 1, host->tag_set.nr_hw_queues);
 }
 
 /* Checks what the controller offers, and bounds the depth of the I/O queues. */

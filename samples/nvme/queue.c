@@ -77,23 +77,27 @@ static void receive(struct nvme_kofi_queue *queue, const struct fi_cq_data_entry
 	struct nvme_kofi_ctrl *host = queue->host;
 	struct nvme_kofi_response *response = entry->op_context;
 	struct nvme_completion cqe = response->cqe;
+	bool is_event = nvme_is_aen_req(queue->qid, cqe.command_id);
 	bool invalidated = entry->flags & FI_REMOTE_INVALIDATE;
 	struct nvme_kofi_request *req;
 	struct request *rq;
 
-	if (entry->len < sizeof(cqe))
+	if (entry->len < sizeof(cqe) || (is_event && invalidated))
 		goto invalid;
 	if (post_response(queue, response))
 		nvme_kofi_recover(host);
-	if (nvme_is_aen_req(queue->qid, cqe.command_id)) {
+	if (is_event) {
 		nvme_complete_async_event(&host->ctrl, cqe.status, &cqe.result);
 		return;
 	}
 	rq = nvme_find_rq(queue->qid ? host->tag_set.tags[queue->qid - 1] :
 				       host->admin_tag_set.tags[0], cqe.command_id);
 	req = rq ? blk_mq_rq_to_pdu(rq) : NULL;
-	/* A target must answer once, and end its access to the data of this request only. */
-	if (!req || req->done & REQ_ANSWERED ||
+	/*
+	 * A target must answer once, and end its access to the data of this request only. Pairs
+	 * with post(): the region of a request that has begun is visible.
+	 */
+	if (!req || smp_load_acquire(&req->done) & REQ_ANSWERED ||
 	    (invalidated && (!req->mr || entry->data != fi_mr_key(req->mr))) ||
 	    (req->mr && fi_close(&req->mr->fid)))
 		goto invalid;
@@ -127,9 +131,13 @@ static void completions(struct fid_cq *cq, void *context)
 		for (entry = entries; entry < entries + n && !READ_ONCE(queue->stopped); entry++)
 			if (entry->flags & FI_RECV)
 				receive(queue, entry);
+			else if (entry->flags & FI_REGION)
+				nvme_kofi_finish(entry->op_context, REQ_RELEASED);
+			else if (!(entry->flags & FI_SEND))
+				/* A write with immediate data took the receive of a response. */
+				nvme_kofi_recover(queue->host);
 			else if (entry->op_context)
-				nvme_kofi_finish(entry->op_context, entry->flags & FI_REGION ?
-						 REQ_RELEASED : REQ_SENT);
+				nvme_kofi_finish(entry->op_context, REQ_SENT);
 		rcu_read_unlock();
 	} while (n > 0 || n == -FI_EAVAIL);
 }
@@ -239,7 +247,7 @@ int nvme_kofi_open_queue(struct nvme_kofi_queue *queue, u16 depth)
 
 /*
  * Disconnects a queue. When the call returns, the completion handler does not use the endpoint or
- * a request, and the target has no access to data through this connection. Process context.
+ * a request, and the target has no access to the data of the queue's requests. Process context.
  */
 void nvme_kofi_stop_queue(struct nvme_kofi_queue *queue)
 {
@@ -255,6 +263,8 @@ void nvme_kofi_stop_queue(struct nvme_kofi_queue *queue)
 	synchronize_rcu();
 	if (set)
 		blk_mq_tagset_busy_iter(set, nvme_kofi_release, queue);
+	/* Regions that were closed after the shutdown could be accessed by other connections. */
+	fi_shutdown(queue->ep, 0);
 }
 
 /* Closes a queue to which no request is being submitted. Process context. */

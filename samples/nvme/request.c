@@ -129,8 +129,9 @@ static int post(struct nvme_kofi_queue *queue, struct nvme_kofi_request *req, in
 
 	if (ret)
 		return ret;
-	req->done = mr ? 0 : REQ_RELEASED;
 	WRITE_ONCE(req->mr, mr);
+	/* Pairs with receive(): a target may guess the command, and answer it before it is sent. */
+	smp_store_release(&req->done, mr ? 0 : REQ_RELEASED);
 	ret = send_command(queue, req, count);
 	if (!ret || !mr)
 		return ret;
