@@ -19,14 +19,15 @@
  * connection ends. In addition to the errnos of "Transfers":
  *
  * * -FI_ENOSYS - the endpoint was opened without FI_RMA
- * * -FI_EINVAL - no remote range, more of them than the rma_iov_limit, or ranges
- *   of another length than the local memory; more than 256 local segments, or
- *   more than the iov_limit on datagram endpoints; more work requests than the
- *   queue of a connected endpoint has slots, which a datagram endpoint reports in
- *   a completion
+ * * -FI_EINVAL - no remote range, or more than the rma_iov_limit; remote ranges
+ *   whose total length is not that of the local memory; more than 256 local
+ *   segments, or more than the iov_limit on datagram endpoints; more work
+ *   requests than the transmit queue of a connected endpoint has slots; a
+ *   datagram endpoint reports the latter in a completion
  * * -FI_EAGAIN - fewer free slots than the operation takes work requests
- * * -FI_ENOKEY - a key of more than 32 bits, which no device has
- * * -FI_EBADFLAGS - FI_INJECT or FI_REMOTE_CQ_DATA of a read
+ * * -FI_ENOKEY - a key of more than 32 bits, which no device uses
+ * * -FI_EBADFLAGS - FI_INJECT or FI_REMOTE_CQ_DATA of a read;
+ *   FI_REMOTE_INVALIDATE
  */
 
 /**
@@ -157,7 +158,7 @@ static inline ssize_t fi_readv(struct fid_ep *ep, const struct kvec *iov,
  * @ep: the endpoint
  * @msg: the operation
  * @flags: replace the default flags: FI_COMPLETION, FI_MORE, FI_FENCE, FI_BVEC,
- *	FI_SGL, FI_TAGGED (rdm)
+ *	FI_SGL, and on datagram endpoints FI_TAGGED
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Remote memory".
@@ -216,7 +217,8 @@ static inline ssize_t fi_writev(struct fid_ep *ep, const struct kvec *iov,
  * fi_writemsg() - write to a peer's memory, with flags
  * @ep: the endpoint
  * @msg: the operation
- * @flags: as for fi_sendmsg(), and FI_TAGGED (rdm)
+ * @flags: as for fi_sendmsg(), except FI_REMOTE_INVALIDATE, and on datagram
+ *	endpoints FI_TAGGED
  *
  * Context: Any context. Data call.
  * Return: 0, or an errno of "Transfers" or "Remote memory".

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Fabric errnos: Linux's own, and those from 256 on that only fabric calls have.
+//! Fabric errnos: Linux errnos, and libfabric's own errnos from 256 on.
 //!
 //! A single table gives each number its constant, its name and its text.
 
@@ -26,7 +26,7 @@ pub type Result<T = ()> = core::result::Result<T, Errno>;
 
 /// A fabric errno.
 ///
-/// Error entries carry it as it is, calls return it negated: see [`Errno::code`] and
+/// An error entry has the positive number, and a call returns the negative one: see [`Errno::code`] and
 /// [`Errno::to_int`].
 ///
 /// # Invariants
@@ -126,7 +126,7 @@ impl Errno {
     /// Another name of EAGAIN.
     pub const EWOULDBLOCK: Self = Self::EAGAIN;
 
-    /// Makes one of the constants above at compile time; an invalid number does not build.
+    /// Creates an errno constant at compile time; an invalid number fails the build.
     const fn from_const(number: c_int) -> Self {
         match Self::new(number) {
             Some(errno) => errno,
@@ -174,12 +174,12 @@ impl Errno {
         TABLE.iter().find(|entry| entry.errno == self)
     }
 
-    /// Returns the C name, if fabric calls use the errno.
+    /// Returns the C name, such as `FI_EAGAIN`; `None` for an errno that is not in the table.
     pub fn name(self) -> Option<&'static str> {
         self.entry().map(|entry| entry.name)
     }
 
-    /// Describes the error; an errno that fabric calls do not use is described by its symbol.
+    /// Returns the text of the errno; for an errno that is not in the table, the kernel's symbol, if there is one.
     pub fn text(self) -> &'static CStr {
         match self.entry() {
             Some(entry) => entry.text,
@@ -188,12 +188,12 @@ impl Errno {
     }
 }
 
-/// Describes the return value of a call or the errno of an error entry: `fi_strerror()`.
+/// Implements `fi_strerror()`: returns the text of the return value of a call or of the errno of an error entry.
 pub fn strerror(number: c_int) -> &'static CStr {
     if number == 0 {
         return c"Success";
     }
-    // The libfabric tutorial's example, as user space does, passes the negative number of a call.
+    // Accepts both signs: libfabric programs pass the negative return value of a call, too.
     match number.checked_abs().and_then(Errno::new) {
         Some(errno) => errno.text(),
         None => c"Unknown error",
@@ -209,8 +209,8 @@ pub fn into_int(result: Result) -> c_int {
     }
 }
 
-/// Converts a result to the return value of a C call of type `ssize_t`. A count beyond `isize` cannot come
-/// from memory.
+/// Converts a result to the return value of a C call of type `ssize_t`. A count of bytes or entries in memory always
+/// fits into `isize`; a larger count is reduced to `isize::MAX`.
 #[inline]
 pub fn into_ssize(result: Result<usize>) -> isize {
     match result {
@@ -234,7 +234,7 @@ pub fn from_int(ret: c_int) -> Result<c_int> {
 impl From<Error> for Errno {
     fn from(error: Error) -> Self {
         match error {
-            // The kernel's errnos from 512 on are internal: these are converted to their public form.
+            // Errnos from 512 on are internal to the kernel; these have a public equivalent.
             code::ERESTARTSYS
             | code::ERESTARTNOINTR
             | code::ERESTARTNOHAND

@@ -30,7 +30,7 @@ impl FlagSet {
         flags & !self.mask() == 0
     }
 
-    /// Returns `flags` for display.
+    /// Returns a value that displays `flags` by name.
     pub fn display(&'static self, flags: u64) -> FlagText {
         FlagText { set: self, flags }
     }
@@ -59,8 +59,7 @@ impl fmt::Display for FlagText {
     }
 }
 
-/// Defines the sets. Each flag is exported by the first set that has it; after the bar stand flags that an
-/// earlier set exports.
+/// Defines flag sets. A set exports the flags before its `|`; the flags after it are exported by an earlier set.
 macro_rules! sets {
     ($($(#[$doc:meta])* $set:ident: $($new:ident)* | $($known:ident)*;)*) => {
         $(
@@ -144,12 +143,12 @@ sets! {
         |
         FI_READ FI_WRITE FI_RECV FI_SEND FI_REMOTE_READ FI_REMOTE_WRITE FI_COLLECTIVE;
 
-    /// Binding of a completion queue to an endpoint.
+    /// `flags` of `fi_ep_bind()` for a completion queue.
     CQ_BINDING:
         FI_TRANSMIT FI_SELECTIVE_COMPLETION
         | FI_RECV;
 
-    /// Binding of a counter to an endpoint.
+    /// `flags` of `fi_ep_bind()` for a counter.
     CNTR_BINDING:
         |
         FI_READ FI_WRITE FI_RECV FI_SEND FI_REMOTE_READ FI_REMOTE_WRITE;
@@ -175,7 +174,7 @@ sets! {
         | FI_MORE FI_AV_USER_ID;
 }
 
-/// Bits of `mr_mode`, which is an `int`; those below FI_MR_LOCAL are names of API 1.4.
+/// Bits of `mr_mode`, which is an `int`; the bits below FI_MR_LOCAL are the modes of API 1.4.
 pub static MR_MODE: FlagSet = FlagSet(&[
     (super::FI_MR_BASIC as u64, "FI_MR_BASIC"),
     (super::FI_MR_SCALABLE as u64, "FI_MR_SCALABLE"),
@@ -199,7 +198,7 @@ const _: () = {
     assert!(primary | modifiers | secondary == CAPS.mask());
 };
 
-// Flags of this kernel API do not collide with libfabric's in any of these fields.
+// These flags, which kOFI adds to libfabric's, collide with no other flag of `caps`, `mode`, `access` and completions.
 const _: () = {
     let ours = super::FI_CB_CTX_INTR | super::FI_CB_CTX_SOFTIRQ | super::FI_BVEC | super::FI_SGL;
     let others = MODE.mask() | COMPLETION_FLAGS.mask() | ACCESS.mask();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reliable datagrams: one endpoint reaches any number of peers over the connected endpoints of another provider,
-//! with the wire protocol of libfabric's `ofi_rxm`.
+//! Provider of reliable-datagram endpoints: one endpoint reaches any number of peers over the connected endpoints of a
+//! lower provider, with the wire protocol of libfabric's `ofi_rxm`.
 //!
 //! Send path: [`ep`] copies or describes the message in a packet buffer, [`conn`] posts it, or defers it until [`cm`]
 //! has established a connection. Receive path: [`progress`] polls the lower completion queue, [`dispatch`] parses the
@@ -65,7 +65,7 @@ use crate::{
     },
 };
 
-/// Describes a provider of FI_EP_RDM endpoints over a lower provider.
+/// A provider of FI_EP_RDM endpoints over the connected endpoints of a lower provider.
 #[derive(Clone, Copy)]
 pub(crate) struct Rxm {
     lower: &'static dyn Provider,
@@ -74,7 +74,7 @@ pub(crate) struct Rxm {
     uses_loop: bool,
 }
 
-/// Types that the ops tables of the C API are made for.
+/// Types of the provider for which the C API instantiates its operation tables.
 pub(crate) mod data_path {
     pub(crate) use super::{
         ep::Endpoint,
@@ -104,7 +104,7 @@ impl Rxm {
     /// Returns the hints for the lower provider that correspond to `info`.
     fn lower_hints(&self, info: Option<&Info>) -> Result<KBox<Info>> {
         let mut hints = info::lower_hints(info)?;
-        // A consumer that names this provider gets the lower provider of this one.
+        // Hints that name this provider select its lower provider.
         if info.and_then(Info::provider_name) == Some(self.name) {
             hints.set_provider_name(self.lower.name())?;
         }

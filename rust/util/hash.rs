@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Keyed hash for tables whose keys a peer chooses: the kernel's SipHash, whose key no peer knows.
+//! Hashes for hash tables. If a peer chooses the entries of a table, the hash is the kernel's `hsiphash` or `siphash`
+//! with a random secret key, so that a peer cannot cause collisions.
 
 use super::random::random;
 use core::net::SocketAddr;
 
-/// Returns the hash of a word that no peer chooses, such as an address of this kernel.
+/// Returns an unkeyed hash of a word that no peer chooses, such as a pointer.
 #[inline(always)]
 pub(crate) fn hash_local(word: usize) -> u32 {
     ((word as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
 
-/// Secret key of the hashes of one table, or of several.
+/// Secret random key for the hashes of one or several tables.
 pub(crate) struct HashSeed([u64; 2]);
 
 impl HashSeed {
@@ -23,7 +24,7 @@ impl HashSeed {
     /// Returns the hash of one word.
     #[inline]
     pub(crate) fn hash_1(&self, word: u64) -> u32 {
-        // SAFETY: The key is two words, each as long as one of the C type or longer.
+        // SAFETY: The key has two words, which are not shorter than those of `hsiphash_key_t`.
         unsafe {
             kernel::bindings::hsiphash_2u32(
                 word as u32,
@@ -65,7 +66,7 @@ impl HashSeed {
 
     /// Returns the hash of four words.
     fn hash_4(&self, [first, second, third, fourth]: [u64; 4]) -> u32 {
-        // SAFETY: The key is two words, as the C type.
+        // SAFETY: The key has two words of 64 bits, as `siphash_key_t` has.
         let hash = unsafe {
             kernel::bindings::siphash_4u64(first, second, third, fourth, self.0.as_ptr().cast())
         };

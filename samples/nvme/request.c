@@ -7,7 +7,7 @@
 #include <linux/unaligned.h>
 #include "nvme_kofi.h"
 
-/* Describes no data in a command. */
+/* Sets the SGL of a command without data. */
 void nvme_kofi_set_null_sgl(struct nvme_command *cmd)
 {
 	struct nvme_keyed_sgl_desc *sgl = &cmd->common.dptr.ksgl;
@@ -17,7 +17,7 @@ void nvme_kofi_set_null_sgl(struct nvme_command *cmd)
 	sgl->type = NVME_KEY_SGL_FMT_DATA_DESC << 4;
 }
 
-/* Returns whether the data of a request of @count pieces fit into the message. */
+/* Returns whether the data of a request, in @count segments, are sent in the command capsule. */
 static bool is_in_capsule(struct nvme_kofi_queue *queue, struct request *rq, int count)
 {
 	struct nvme_kofi_ctrl *host = queue->host;
@@ -28,7 +28,10 @@ static bool is_in_capsule(struct nvme_kofi_queue *queue, struct request *rq, int
 	       sizeof(struct nvme_command) + blk_rq_payload_bytes(rq) <= space;
 }
 
-/* Makes the data a region of the target, with no more rights than the command needs. */
+/*
+ * Registers the data as a memory region with only the remote right that the command needs, and
+ * describes the region in the command.
+ */
 static int map_region(struct nvme_kofi_queue *queue, struct request *rq, int count,
 		      struct fid_mr **mr)
 {
@@ -49,15 +52,15 @@ static int map_region(struct nvme_kofi_queue *queue, struct request *rq, int cou
 	sgl->addr = cpu_to_le64((*mr)->iova);
 	put_unaligned_le24(blk_rq_payload_bytes(rq), sgl->length);
 	put_unaligned_le32(fi_mr_key(*mr), sgl->key);
-	/* The target may end its access with the response. */
+	/* The target may invalidate the key with its response. */
 	sgl->type = NVME_KEY_SGL_FMT_DATA_DESC << 4 | NVME_SGL_FMT_INVALIDATE;
 	return 0;
 }
 
 /*
- * Describes the data in the command. @mr becomes the region that has to be enabled before the
- * command is sent, if any. Returns the number of pieces that are part of the message, or an errno;
- * after an error @mr may have to be closed.
+ * Describes the data in the command. @mr returns the region that has to be enabled before the
+ * command is sent, if any. Returns the number of segments that are sent in the message, or an
+ * errno; after an error, @mr has to be closed if it is not NULL.
  */
 static int map_data(struct nvme_kofi_queue *queue, struct request *rq, struct fid_mr **mr)
 {
@@ -104,12 +107,15 @@ static int send_command(struct nvme_kofi_queue *queue, struct nvme_kofi_request 
 	return fi_send(queue->ep, &req->cmd, sizeof(req->cmd), NULL, 0, req);
 }
 
-/* Gives a request that could not be posted back to the block layer. */
+/*
+ * Returns the status of a request that could not be posted, for the block layer. Starts the
+ * recovery if the connection has ended.
+ */
 static blk_status_t refuse(struct nvme_kofi_queue *queue, struct request *rq, int err)
 {
-	/* A later completion makes space, or the data cannot be mapped. */
+	/* -FI_EAGAIN and -FI_ENOMEM are temporary; with -FI_EINVAL the data cannot be mapped. */
 	if (err != -FI_EAGAIN && err != -FI_ENOMEM && err != -FI_EINVAL) {
-		/* The connection has ended. Commands of nvme-core fail, others wait. */
+		/* The connection has ended. Passthrough commands fail, others are queued again. */
 		nvme_kofi_recover(queue->host);
 		if (blk_rq_is_passthrough(rq))
 			return nvme_host_path_error(rq);
@@ -119,8 +125,8 @@ static blk_status_t refuse(struct nvme_kofi_queue *queue, struct request *rq, in
 }
 
 /*
- * Posts the registration of the data, if any, and the command. Returns an errno if the request
- * can be given back, because nothing of it has been posted.
+ * Posts the registration of the data, if any, and the command. Returns an errno only if nothing has
+ * been posted, so that the block layer can have the request back.
  */
 static int post(struct nvme_kofi_queue *queue, struct nvme_kofi_request *req, int count,
 		struct fid_mr *mr)
@@ -135,7 +141,7 @@ static int post(struct nvme_kofi_queue *queue, struct nvme_kofi_request *req, in
 	ret = send_command(queue, req, count);
 	if (!ret || !mr)
 		return ret;
-	/* A region that is enabled ends with the connection, and so does its request. */
+	/* The region has been enabled: the request ends with the connection. */
 	nvme_kofi_recover(queue->host);
 	return 0;
 }
@@ -172,7 +178,7 @@ static void complete_rq(struct request *rq)
 	nvme_complete_rq(rq);
 }
 
-/* Notes an event of a request, and ends the request after the last one. Soft interrupt. */
+/* Records the events @what of a request, and completes the request after the last one. Softirq. */
 void nvme_kofi_finish(struct nvme_kofi_request *req, u8 what)
 {
 	struct request *rq = blk_mq_rq_from_pdu(req);
@@ -208,7 +214,10 @@ static enum blk_eh_timer_return timed_out(struct request *rq)
 		nvme_kofi_recover(queue->host);
 		return BLK_EH_RESET_TIMER;
 	}
-	/* Setup and removal wait for the request: it ends as soon as the target has no access. */
+	/*
+	 * Setup and removal of the controller wait for the request: completes it as soon as the
+	 * target cannot access its data.
+	 */
 	nvme_kofi_stop_queue(queue);
 	nvmf_complete_timed_out_request(rq);
 	return BLK_EH_DONE;

@@ -22,7 +22,7 @@ use pin_init::{
 
 /// Allocates a zeroed attribute struct.
 fn attr<T: Zeroable>() -> Result<*mut T> {
-    // Initialised in place: on the stack, the attributes of one caller together would take too much of it.
+    // Initialised in place: a caller allocates several of these structs, which together are too large for the stack.
     let attr = KBox::<T>::init(init_zeroed(), GFP_KERNEL)?;
     Ok(KBox::into_raw(attr))
 }
@@ -37,9 +37,9 @@ pub(super) fn alloc_copy(bytes: &[u8]) -> Result<*mut u8> {
     Ok(copy.into_raw_parts().0)
 }
 
+/// Frees an allocation of an [`Info`]; no effect for null.
 pub(super) fn free_ptr<T>(pointer: *mut T) {
-    // SAFETY: This private function is for the pointers of an `Info`: by the type invariant, each is null or a
-    // separate allocation.
+    // SAFETY: Callers pass pointers of an `Info` only: by the type invariant, each is null or a separate allocation.
     unsafe { bindings::kfree(pointer.cast::<c_void>()) };
 }
 
@@ -130,7 +130,7 @@ impl Info {
     }
 }
 
-/// Returns the bytes of an address.
+/// Returns the bytes of an address; `None` for a null pointer or a length of 0.
 ///
 /// # Safety
 ///

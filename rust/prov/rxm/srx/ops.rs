@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Operations of a shared receive context as the object model calls them.
+//! Implementation of [`provider::SharedReceive`], through which the object model calls a shared receive context.
 
 use super::{
     super::{
@@ -48,8 +48,8 @@ impl Srx {
     ///
     /// # Errors
     ///
-    /// -FI_EOPNOTSUPP for flags that need receives of the endpoint's own: neither the rest of a multi-receive buffer
-    /// nor the result of a peek would belong to one endpoint. -FI_EBADFLAGS for flags that no receive accepts.
+    /// -FI_EOPNOTSUPP for flags that need receives of a single endpoint: the rest of a multi-receive buffer, or the
+    /// result of a peek, would not belong to one endpoint. -FI_EBADFLAGS for flags that no receive accepts.
     fn check(message: &Message<'_>) -> Result {
         let own = message.tag.map_or(FI_MULTI_RECV, |_| PEEK_FLAGS);
         check_flags(message.flags, (FLAGS | own, !FLAGS))

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Reserving a slot for a post: [`WorkQueue::reserve`] locks the queue and takes the slot,
-//! [`ReservedSlot::finish`] keeps the slot or returns it, and unlocks.
+//! Reservation of a slot for a post: [`WorkQueue::reserve`] locks the queue and takes the slot,
+//! [`ReservedSlot::finish`] keeps or releases the slot, and unlocks.
 //!
-//! [`WorkQueue::reserve_fast`] is the fast path, which most posts take. It is open while the data
-//! calls need no lock, the endpoint is connected both ways, every success is reported, and all
-//! completions fit into the completion queue. For each condition that does not hold, the lock of
-//! `producer` is barred, so that a post checks a single number. Data calls that may run
-//! concurrently take the lock, in another instance of the function. A post that finds the fast path
-//! barred, or has to be traced, reserves its slot by [`WorkQueue::reserve`].
+//! [`WorkQueue::reserve_fast`] is the fast path, which most posts take. It is enabled while the
+//! queue has a target, the endpoint is connected and neither direction is shut down, the completion
+//! queue is bound without FI_SELECTIVE_COMPLETION and has space for all completions, and, on iWARP,
+//! no read has been posted. Each condition that does not hold adds a revocation to the
+//! [`BiasedLock`](crate::util::biased_lock::BiasedLock) `producer`, as control calls do, so that a
+//! post checks a single number. The function has two instances: the one for consumers that
+//! serialize their data calls skips the lock, and the other one takes it. A post that finds the fast
+//! path disabled, or has to be traced, reserves its slot by [`WorkQueue::reserve`].
 
 use super::{
     PostTarget,
@@ -34,19 +36,20 @@ use core::hint::unreachable_unchecked;
 pub(in crate::prov::verbs) struct PostResources<'a> {
     /// Queue pair to post to.
     pub(in crate::prov::verbs) qp: &'a Qp,
-    /// Place for the mappings that are undone when the operation completes.
+    /// Storage for the mappings of the operation's memory, which are unmapped when the operation completes.
     pub(in crate::prov::verbs) mappings: &'a mut [Option<DmaMapping>],
-    /// Buffer that belongs to the operation until it completes; none where injected data goes
-    /// inline.
+    /// Buffer for injected data, which belongs to the operation until it completes; `None` if the
+    /// device takes injected data inline.
     pub(in crate::prov::verbs) inject_buf: Option<InjectBuf<'a>>,
 }
 
-/// A reserved slot: it is filled, its sequence number is taken, and the operation is counted. The
-/// queue is locked until [`Self::finish`] or [`Self::finish_fast`], one of which has to be called.
+/// A reserved slot, which has been filled; its sequence number is taken, and the operation is
+/// counted. The queue is locked until [`Self::finish`] or [`Self::finish_fast`], one of which has to
+/// be called.
 ///
 /// # Invariants
 ///
-/// `target` is that of `producer`, which is locked.
+/// `target` points to the target of `producer`, which is locked.
 pub(in crate::prov::verbs) struct ReservedSlot<'a> {
     /// Queue of the slot.
     pub(in crate::prov::verbs) wq: &'a WorkQueue,
@@ -64,7 +67,7 @@ pub(in crate::prov::verbs) struct ReservedSlot<'a> {
 impl<'a> ReservedSlot<'a> {
     #[inline]
     fn target(&self) -> &PostTarget {
-        // SAFETY: By the type invariant it is there, and nothing changes it while the lock is held.
+        // SAFETY: By the type invariant `target` is valid, and nothing changes it while the lock is held.
         unsafe { self.target.as_ref() }
     }
 
@@ -81,8 +84,8 @@ impl<'a> ReservedSlot<'a> {
     /// [`WorkQueue::reserve_fast`] of a send queue has returned the slot.
     #[inline(always)]
     pub(in crate::prov::verbs) unsafe fn send_template(&mut self) -> &mut SendTemplate {
-        // SAFETY: By the type invariant it is there, and the lock makes this its only user. The
-        // fast path is barred unless the template has the direction of the queue.
+        // SAFETY: By the type invariant `target` is valid, and the lock makes this its only user.
+        // `set_target` disables the fast path of a queue whose template has the other direction.
         unsafe {
             match &mut self.target.as_mut().template {
                 WrTemplate::Send(template) => template,
@@ -107,7 +110,7 @@ impl<'a> ReservedSlot<'a> {
         }
     }
 
-    /// Returns whether an earlier RDMA read may not have completed.
+    /// Returns whether an earlier RDMA read may still be in flight.
     #[inline]
     pub(in crate::prov::verbs) fn follows_read(&self) -> bool {
         let tail = self.producer.free_end.wrapping_sub(self.wq.depth);
@@ -128,8 +131,8 @@ impl<'a> ReservedSlot<'a> {
         }
     }
 
-    /// Posts an empty write in place of a part of an operation that fails. With `is_last` it is the
-    /// last one, and the operation fails when it completes.
+    /// Posts an empty RDMA write in place of a work request of an operation that fails. With
+    /// `is_last`, the write is the last work request, and the operation fails when it completes.
     #[cold]
     pub(in crate::prov::verbs) fn post_aborted(&mut self, is_last: bool) -> Result {
         if is_last {
@@ -139,7 +142,7 @@ impl<'a> ReservedSlot<'a> {
             self.is_signalled = true;
             self.is_silent = false;
         }
-        // Behind reads of the operation, even on siw.
+        // The fence orders the write behind RDMA reads of the operation, even on siw.
         let mut flags = SendFlags::from(SendFlag::Fence);
         if self.is_signalled {
             flags |= SendFlag::Signaled;
@@ -148,13 +151,13 @@ impl<'a> ReservedSlot<'a> {
         posted.map_err(wc_status::post_errno)
     }
 
-    /// Ends the post; `posted` says whether the device has taken it. Returns `posted`.
+    /// Ends the post; `posted` is the result of the driver's call, which is returned.
     #[inline(always)]
     pub(in crate::prov::verbs) fn finish(self, op: &OpDesc, posted: Result) -> Result {
         self.finish_one(op, posted).1
     }
 
-    /// Ends the post like [`Self::finish`], and returns the lock, for the next post.
+    /// Ends the post like [`Self::finish`], and also returns the lock guard, for the next post.
     #[inline(always)]
     pub(super) fn finish_one(
         mut self,
@@ -162,11 +165,11 @@ impl<'a> ReservedSlot<'a> {
         posted: Result,
     ) -> (BiasedGuard<'a, Producer>, Result) {
         match posted {
-            // The reserved entry, if any, belongs to the completion now.
+            // The reserved completion queue entry, if any, now belongs to the completion.
             Ok(()) => {
                 self.commit();
                 let producer = &mut *self.producer;
-                // A marker may take the additional slot.
+                // A drain marker may have taken the additional slot, which is at `free_end`.
                 if producer.free_end == producer.next_seq.wrapping_sub(1) {
                     producer.free_end = producer.next_seq;
                 }
@@ -179,7 +182,7 @@ impl<'a> ReservedSlot<'a> {
         (self.producer, posted)
     }
 
-    /// Ends a post of [`WorkQueue::reserve_fast`]; `posted` says whether the device has taken it.
+    /// Ends a post of [`WorkQueue::reserve_fast`]; `posted` is the result of the driver's call.
     #[inline(always)]
     pub(in crate::prov::verbs) fn finish_fast(mut self, posted: &kernel::error::Result) {
         match posted {
@@ -188,7 +191,8 @@ impl<'a> ReservedSlot<'a> {
         }
     }
 
-    /// Accounts for a silent operation that has been posted.
+    /// Updates the run of unsignalled operations after the post of a silent one. No effect for other
+    /// operations.
     #[inline(always)]
     fn commit(&mut self) {
         if !self.is_silent {
@@ -202,8 +206,7 @@ impl<'a> ReservedSlot<'a> {
         producer.silent_end = producer.next_seq;
     }
 
-    /// Returns the slot and the entry of an operation that the device has not taken, and traces the
-    /// error.
+    /// Releases the slot and the completion queue entry after a failed post, and traces the error.
     #[cold]
     fn undo(&mut self, op: &OpDesc, errno: Errno) {
         self.wq.trace_post_error(op, errno);
@@ -215,8 +218,8 @@ impl<'a> ReservedSlot<'a> {
     }
 }
 
-/// Returns the slot of [`WorkQueue::reserve_fast`] if the device has not taken the operation. The
-/// arguments are only what lies in registers anyway: the length is read from the template.
+/// Releases the slot of [`WorkQueue::reserve_fast`] after a failed post. The length is read from the
+/// template, so that the caller need not keep it in a register.
 #[cold]
 fn undo_fast(wq: &WorkQueue, producer: &mut Producer, kind: StatKind) {
     let len = match producer.target.as_ref().map(|target| &target.template) {
@@ -236,9 +239,9 @@ impl Producer {
         }
     }
 
-    /// Returns whether the silent operation `seq` has to be signalled: `max_unsignalled` operations
-    /// before it are not, or it takes the last slot known to be free. Only a completion releases
-    /// slots.
+    /// Returns whether the silent operation `seq` has to be signalled: the last `max_unsignalled`
+    /// operations are not, or `seq` takes the last slot known to be free. Only the completion of a
+    /// signalled operation releases slots.
     #[inline(always)]
     pub(super) fn is_signal_due(&self, seq: u32) -> bool {
         self.unsignalled_before(seq) >= self.max_unsignalled || seq.wrapping_add(1) == self.free_end
@@ -257,9 +260,9 @@ impl Producer {
 
 impl WorkQueue {
     /// Reserves a slot on the fast path for an operation of `len` bytes, whose completion has
-    /// `flags`. Returns None, without any effect, if the fast path is barred or the queue looks
-    /// full. `LOCKS` selects the instance for data calls that may run concurrently and take the
-    /// lock.
+    /// `flags`. Returns None, without any effect, if the fast path is disabled, posts are traced, or
+    /// the queue looks full. `LOCKS` selects the instance for data calls that the consumer does not
+    /// serialize, which takes the lock.
     ///
     /// # Safety
     ///
@@ -282,7 +285,7 @@ impl WorkQueue {
         if producer.next_seq == producer.free_end {
             return None;
         }
-        // SAFETY: The lock is barred as long as there is no target.
+        // SAFETY: Without a target (`new`, `take_target`) the bias is revoked, and no guard is returned.
         let target = NonNull::from(unsafe { producer.target.as_mut().unwrap_unchecked() });
         let is_signalled = kind != OpKind::Silent || producer.is_signal_due(producer.next_seq);
         let slot = WrSlot {
@@ -301,7 +304,7 @@ impl WorkQueue {
     ///
     /// # Errors
     ///
-    /// -FI_EAGAIN when the queue or its completion queue is full, -FI_EOPBADSTATE without a target.
+    /// -FI_EAGAIN if the queue or its completion queue is full, -FI_EOPBADSTATE without a target.
     ///
     /// # Safety
     ///
@@ -334,11 +337,12 @@ impl WorkQueue {
                 has_cq_entry
             }
         };
-        // SAFETY: It is that of `producer`, which is locked.
+        // SAFETY: `target` points to the target of `producer`, which is locked.
         let kind = unsafe { target.as_ref() }.op_kind(op.report_policy);
         let is_signalled = kind.needs_signal()
             || producer.is_signal_due(producer.next_seq)
-            // Other queues need the entry that it reserves.
+            // The operation holds a completion queue entry until it is retired, and other queues may
+            // need that entry.
             || producer.is_accounting;
         let slot = WrSlot {
             context: op.context,
@@ -379,13 +383,13 @@ impl WorkQueue {
         (is_signalled, has_cq_entry): (bool, bool),
     ) -> ReservedSlot<'a> {
         let seq = producer.next_seq;
-        // SAFETY: By this function's safety requirement it is there, and the lock is held.
+        // SAFETY: By this function's safety requirement `target` is valid, and the lock is held.
         let wr_id = unsafe { target.as_ref() }.wq_id.wr_id(seq);
         // SAFETY: The slot is ours: the queue is locked, and the slot is free by this function's
         // safety requirement.
         unsafe { self.ring.fill(seq, slot) };
-        // Undone if it is not posted; it is not read before that, as the queue is locked. Read
-        // again here because registers are few.
+        // `return_slot` undoes this if the post fails; nothing reads it before, as the queue is locked.
+        // `next_seq` is read again, so that `seq` need not stay in a register.
         producer.next_seq = producer.next_seq.wrapping_add(1);
         self.post_stats.record_post(stat_kind, len);
         // INVARIANT: By this function's safety requirement.
@@ -408,8 +412,8 @@ impl WorkQueue {
     }
 
     /// Finds a free slot, and reserves an entry of the completion queue if entries are counted and
-    /// the caller does not have one; returns whether there is one. Returns None without a free slot
-    /// or entry.
+    /// the caller has none. Returns whether the operation has a reserved entry; None if no slot or
+    /// no entry is free.
     #[inline(always)]
     fn find_slot(&self, producer: &mut Producer, is_marker: bool, has_entry: bool) -> Option<bool> {
         if producer.next_seq == producer.free_end {
@@ -417,7 +421,7 @@ impl WorkQueue {
             producer.free_end = producer
                 .next_seq
                 .wrapping_add(self.depth.saturating_sub(used));
-            // The additional slot is the marker's.
+            // The additional slot is for the drain marker.
             if used >= self.depth + u32::from(is_marker) {
                 return None;
             }
@@ -425,7 +429,7 @@ impl WorkQueue {
         if has_entry {
             return Some(true);
         }
-        // The entry of a marker was reserved when the queue was added to the table.
+        // The entry of a drain marker was reserved by `Cq::add_wq`.
         if !producer.is_accounting || is_marker {
             return Some(false);
         }
@@ -437,7 +441,8 @@ impl WorkQueue {
             .then_some(true)
     }
 
-    /// Finds a slot like [`Self::find_slot`] when the queue is full.
+    /// Finds a slot when [`Self::find_slot`] has returned None: retires silent operations, and tries
+    /// again.
     #[cold]
     fn find_slot_slow<'a>(
         &'a self,
@@ -459,8 +464,9 @@ impl WorkQueue {
         }
     }
 
-    /// Polls the completion queue, which is returned, if silent operations, which no reader may come
-    /// for, hold slots or entries. The queue is unlocked meanwhile.
+    /// Polls the completion queue if silent operations may hold slots or entries: a consumer need not
+    /// read the queue for them. Unlocks the work queue meanwhile. Returns the lock guard and the
+    /// completion queue.
     #[cold]
     pub(super) fn retire_silent<'a>(
         &'a self,
@@ -470,8 +476,8 @@ impl WorkQueue {
         let target = producer.target.as_ref().ok_or(Errno::EOPBADSTATE)?;
         let cq = target.cq.clone();
         if silent > 0 || producer.is_accounting {
-            // The completion queue's lock, which retiring takes, comes before this one in the lock
-            // order.
+            // `Cq::retire_silent` takes the completion queue's lock, which comes before this one in the
+            // lock order.
             drop(producer);
             cq.retire_silent();
             producer = self.lock_data();
@@ -481,7 +487,7 @@ impl WorkQueue {
     }
 
     /// Counts a post that finds the queue full, and arms the completion queue for its next
-    /// completion, as readers may sleep until a solicited one. Returns -FI_EAGAIN.
+    /// completion, because readers may wait for solicited completions only. Returns FI_EAGAIN.
     #[cold]
     pub(super) fn reject_full(&self, cq: &Cq) -> Errno {
         self.post_stats.record_eagain();
