@@ -44,9 +44,9 @@ struct fi_trigger_threshold {
 /**
  * struct fi_trigger_var - variable that a device writes to start an operation
  * @datatype: type of an element
- * @count: elements
+ * @count: number of elements
  * @addr: address of the variable
- * @value: value to write: @data if @count is not 1
+ * @value: value to write; if @count is not 1, @data points to the values
  */
 struct fi_trigger_var {
 	enum fi_datatype	datatype;
@@ -65,7 +65,7 @@ struct fi_trigger_var {
  * struct fi_trigger_xpu - condition: a device has written variables
  * @count: entries in @var
  * @iface: kind of the device
- * @device: the device
+ * @device: device of kind @iface
  * @var: the variables
  */
 struct fi_trigger_xpu {
@@ -79,7 +79,7 @@ struct fi_trigger_xpu {
 	struct fi_trigger_var	*var;
 };
 
-/* Operations of a struct fi_deferred_work */
+/* Arguments of an operation that a struct fi_deferred_work starts */
 struct fi_op_msg {
 	struct fid_ep		*ep;
 	struct fi_msg		msg;
@@ -141,9 +141,11 @@ struct fi_triggered_context {
 };
 
 /**
- * struct fi_triggered_context2 - larger form, in FI_CONTEXT2 mode
+ * struct fi_triggered_context2 - fi_triggered_context for FI_CONTEXT2 mode
  * @event_type: kind of condition
  * @trigger: the condition
+ *
+ * The size is that of a struct fi_context2.
  */
 struct fi_triggered_context2 {
 	enum fi_trigger_event			event_type;
@@ -160,7 +162,7 @@ struct fi_triggered_context2 {
  * @threshold: value that starts the operation
  * @triggering_cntr: counter that must reach @threshold
  * @completion_cntr: counter that is incremented when the operation completes
- * @op_type: kind of operation, and valid member of @op
+ * @op_type: kind of the operation, which selects the valid member of @op
  * @op: the operation
  */
 struct fi_deferred_work {

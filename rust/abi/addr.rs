@@ -34,8 +34,8 @@ use kernel::{
 
 /// An address from an info, with its format, for display.
 ///
-/// The bytes come from a caller: too few of them, or a format without a text form, are displayed as their
-/// number.
+/// The bytes come from a caller, and may be too few. An address that is too short for its format, or whose format has
+/// no text form, is displayed as its number of bytes.
 #[derive(Clone, Copy)]
 pub(crate) struct Address<'a> {
     /// Address format: FI_SOCKADDR_IN, ...
@@ -44,14 +44,14 @@ pub(crate) struct Address<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Bytes of a `struct sockaddr_in`.
+/// Size of a `struct sockaddr_in` in bytes.
 const IN_LEN: usize = 16;
-/// Bytes of a `struct sockaddr_in6`.
+/// Size of a `struct sockaddr_in6` in bytes.
 const IN6_LEN: usize = 28;
-/// Most bytes of an address in the form of FI_ADDR_STR, with its NUL.
+/// Maximum number of bytes of an address in the form of FI_ADDR_STR, with its NUL.
 const TEXT_LEN: usize = 96;
 
-/// Most bytes of an address, in any format.
+/// Maximum number of bytes of an address in any format.
 pub(crate) const MAX_ADDR_LEN: usize = TEXT_LEN;
 
 /// Returns the bytes before the first NUL, or all of them.
@@ -59,11 +59,12 @@ fn until_nul(bytes: &[u8]) -> &[u8] {
     bytes.split(|&byte| byte == 0).next().unwrap_or(bytes)
 }
 
+/// Returns the `N` bytes from the index `at` on; `None` if `bytes` ends before.
 fn array_at<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
     bytes.get(at..)?.first_chunk().copied()
 }
 
-/// Returns the address family in the first bytes.
+/// Returns the address family, which the first two bytes hold.
 fn family(bytes: &[u8]) -> Option<u32> {
     array_at(bytes, 0).map(|family| u16::from_ne_bytes(family).into())
 }
@@ -93,8 +94,8 @@ fn parse_sockaddr(bytes: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// Returns the length of a socket address of this format that begins with `bytes`; for FI_SOCKADDR the family
-/// decides. `None` if it is no IP address.
+/// Returns the length of a socket address of this format. For FI_SOCKADDR the address family decides, which the first
+/// bytes of the address hold. `None` if the format or the family is none of IP.
 pub(crate) fn sockaddr_len(format: u32, bytes: &[u8]) -> Option<usize> {
     match format {
         FI_SOCKADDR_IN => Some(IN_LEN),
@@ -118,15 +119,15 @@ pub(crate) fn from_bytes(format: u32, bytes: &[u8]) -> Option<SocketAddr> {
     }
 }
 
-/// Reads an address from at least as many bytes as it has.
+/// Reads the address at the beginning of `bytes`, which may be longer than the address.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL if it is no IP address, or too short.
+/// -FI_EINVAL if it is no IP address, or `bytes` is too short.
 pub(crate) fn read_sockaddr(format: u32, bytes: &[u8]) -> Result<SocketAddr, Errno> {
     let found = match format {
         FI_ADDR_STR => from_addr_str(until_nul(bytes)),
-        // The family decides: the format is only a hint.
+        // The address family decides; the format is not compared with it.
         _ => parse_sockaddr(bytes),
     };
     found.ok_or(Errno::EINVAL)
@@ -140,7 +141,8 @@ pub(crate) fn format_of(addr: &SocketAddr) -> u32 {
     }
 }
 
-/// Calls `f` with the address as bytes of this format; a string includes its NUL.
+/// Calls `f` with the bytes of the address: for FI_ADDR_STR those of its text and a NUL, for other formats those of the
+/// `struct sockaddr_in` or `struct sockaddr_in6`.
 pub(crate) fn with_bytes<R>(format: u32, addr: &SocketAddr, f: impl FnOnce(&[u8]) -> R) -> R {
     if format != FI_ADDR_STR {
         return f(Bytes::new(addr).as_bytes());
@@ -189,7 +191,7 @@ impl Bytes {
 /// Error of parsing a text as an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AddrParseError {
-    /// The text could be a host name, which would need a resolver.
+    /// The text could be the name of a host or of a service, which would need a resolver.
     HostName,
     /// The text is neither a numeric address nor a name.
     Invalid,
@@ -235,8 +237,8 @@ pub(crate) fn is_addr_str(node: &CStr) -> bool {
     node.to_bytes().windows(3).any(|part| part == b"://")
 }
 
-/// Parses a numeric node and a numeric service; the wildcard stands for a missing one. A node in the form of
-/// FI_ADDR_STR allows no service.
+/// Parses a numeric node and a numeric service. Without a node the address is the wildcard address of IPv4; without a
+/// service the port is 0. A node in the form of FI_ADDR_STR contains the port, and must come without a service.
 pub(crate) fn from_names(
     node: Option<&CStr>,
     service: Option<&CStr>,

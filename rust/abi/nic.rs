@@ -2,8 +2,8 @@
 
 //! Descriptions of devices in infos: `struct fid_nic`.
 //!
-//! A description is not changed once it has been made, so it needs no lock. It is freed and copied through its table of
-//! calls, like a description of another module's provider.
+//! A description does not change after its creation, so it needs no lock. It is freed and copied by its table of calls
+//! (`fid.ops`), as are the descriptions that other modules' providers create.
 
 use super::{
     errno::{
@@ -55,27 +55,27 @@ impl<const N: usize> NicText<N> {
 pub struct NicDesc {
     /// Name of the device.
     pub name: NicText<64>,
-    /// Part number.
+    /// Part number that the vendor gave the device.
     pub device_id: NicText<16>,
     /// Hardware revision.
     pub device_version: NicText<16>,
-    /// Number of the vendor.
+    /// Vendor ID.
     pub vendor_id: NicText<16>,
     /// Name of the driver.
     pub driver: NicText<64>,
     /// Version of the firmware.
     pub firmware: NicText<32>,
-    /// Address of the link.
+    /// Hardware address of the network interface, or the first GID of the port.
     pub address: NicText<64>,
-    /// Type of the network.
+    /// Link layer: `InfiniBand`, `Ethernet` or `Unspecified`.
     pub network_type: NicText<16>,
     /// PCI address, valid if `has_pci` is set.
     pub pci: fi_pci_attr,
     /// Set if the device has a PCI address.
     pub has_pci: bool,
-    /// Maximum transmission unit in bytes.
+    /// Maximum transmission unit in bytes; 0 if unknown.
     pub mtu: usize,
-    /// Speed of the link in bits per second.
+    /// Speed of the link in bits per second; 0 if unknown.
     pub speed: usize,
     /// State of the link.
     pub state: fi_link_state,
@@ -101,7 +101,7 @@ struct Parts {
     desc: NicDesc,
 }
 
-/// Makes a description with the contents that `fill` writes; they are zero before. May sleep.
+/// Creates a description. `fill` writes its contents, which are zero before. May sleep.
 ///
 /// The caller closes it with [`close`].
 ///
@@ -109,7 +109,7 @@ struct Parts {
 ///
 /// -FI_ENOMEM.
 pub(super) fn create(fill: impl FnOnce(&mut NicDesc)) -> Result<*mut fid_nic> {
-    // In place: the stack has no space for it.
+    // Initialised in place, because the stack has no space for `Parts`.
     let mut parts = KBox::<Parts>::init(init_zeroed(), GFP_KERNEL)?;
     fill(&mut parts.desc);
     let at = KBox::into_raw(parts);
@@ -149,11 +149,11 @@ pub(super) fn create(fill: impl FnOnce(&mut NicDesc)) -> Result<*mut fid_nic> {
     parts.nic.bus_attr = &raw mut parts.bus;
     parts.nic.link_attr = &raw mut parts.link;
     parts.nic.prov_attr = (&raw mut parts.prov).cast();
-    // The pointer to the whole allocation, of which the description is the first field.
+    // The description is the first field, so this is also the pointer to the allocation that `nic_close` frees.
     Ok(at.cast())
 }
 
-/// Frees a description through its table of calls; null and one without a table are ignored.
+/// Frees a description by its table of calls. Does nothing if `nic` is null or has no table.
 ///
 /// # Safety
 ///
@@ -166,11 +166,11 @@ pub(super) unsafe fn close(nic: *mut fid_nic) {
     }
 }
 
-/// Returns a copy of a description; null of null, and of one that cannot be copied. May sleep.
+/// Returns a copy of a description; null if `nic` is null or cannot be copied. May sleep.
 ///
 /// # Errors
 ///
-/// -FI_ENOMEM, and other errors of the provider that made it.
+/// -FI_ENOMEM, and other errors of the provider that created the description.
 ///
 /// # Safety
 ///
@@ -181,7 +181,7 @@ pub(super) unsafe fn duplicate(nic: *mut fid_nic) -> Result<*mut fid_nic> {
         return Ok(ptr::null_mut());
     };
     let mut copy: *mut fid_nic = ptr::null_mut();
-    // SAFETY: As above; the argument of FI_DUP is the place for the copy.
+    // SAFETY: As above; the argument of FI_DUP points to memory for the pointer to the copy.
     let ret = unsafe { control(nic.cast(), FI_DUP as c_int, (&raw mut copy).cast()) };
     match from_int(ret) {
         Err(Errno::ENOSYS) => Ok(ptr::null_mut()),
@@ -189,7 +189,7 @@ pub(super) unsafe fn duplicate(nic: *mut fid_nic) -> Result<*mut fid_nic> {
     }
 }
 
-/// Returns kOFI's additions to a description that kOFI made.
+/// Returns the attributes that kOFI adds to a description (`prov_attr`); `None` if kOFI did not create it.
 ///
 /// # Safety
 ///
@@ -200,6 +200,8 @@ pub(super) unsafe fn kofi_attr<'a>(nic: &'a fid_nic) -> Option<&'a fi_kofi_nic_a
     is_own.then(|| unsafe { &*nic.prov_attr.cast() })
 }
 
+/// Returns the table of calls of a description; `None` if `nic` is null or has no table.
+///
 /// # Safety
 ///
 /// `nic` is null or a valid description.
@@ -208,7 +210,7 @@ unsafe fn ops<'a>(nic: *mut fid_nic) -> Option<&'a fi_ops> {
     unsafe { nic.as_ref().and_then(|nic| nic.fid.ops.as_ref()) }
 }
 
-/// The table of calls, which is not changed.
+/// The table of calls of the descriptions that kOFI creates. It does not change.
 struct Ops(fi_ops);
 
 // SAFETY: Its pointers are to functions that any thread may call.
@@ -235,7 +237,7 @@ unsafe extern "C" fn nic_close(nic: *mut fid) -> c_int {
 
 /// # Safety
 ///
-/// `nic` is the first field of valid [`Parts`], and `arg` is what `command` takes.
+/// `nic` is the first field of valid [`Parts`], and `arg` is the argument that `command` requires.
 unsafe extern "C" fn nic_control(nic: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     if command != FI_DUP as c_int {
         return Errno::ENOSYS.to_int();
@@ -246,7 +248,7 @@ unsafe extern "C" fn nic_control(nic: *mut fid, command: c_int, arg: *mut c_void
     // SAFETY: By this function's contract.
     let desc = unsafe { &(*nic.cast::<Parts>()).desc };
     into_int(create(|copy| *copy = *desc).map(|copy| {
-        // SAFETY: The argument of FI_DUP is the place for a pointer.
+        // SAFETY: The argument of FI_DUP points to memory for a pointer.
         unsafe { arg.cast::<*mut fid_nic>().write(copy) };
     }))
 }

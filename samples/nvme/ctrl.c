@@ -4,7 +4,7 @@
  *
  *	echo transport=kofi,traddr=10.0.0.1,trsvcid=4420,nqn=NAME >/dev/nvme-fabrics
  *
- * One work item at a time sets a controller up or tears it down, as nvme-core's states allow.
+ * The controller states of nvme-core admit a single setup or teardown of a controller at a time.
  */
 
 #include <linux/module.h>
@@ -18,8 +18,9 @@ static LIST_HEAD(ctrls);
 
 /*
  * Closes all connections and cancels the requests that were in progress. Later requests are
- * refused, as no queue is live. @disable: tells the controller first; @remove: frees the tag sets.
- * Allocates nothing that waits for I/O, as the I/O may be that of the controller.
+ * refused, as no queue is live. @disable: disables the controller before the admin queue closes.
+ * @remove: shuts the controller down instead of disabling it, and frees the tag sets. Allocations
+ * do not wait for I/O (NOIO), as it may be I/O of this controller.
  */
 static void tear_down(struct nvme_kofi_ctrl *host, bool remove, bool disable)
 {
@@ -50,7 +51,7 @@ static void tear_down(struct nvme_kofi_ctrl *host, bool remove, bool disable)
 	memalloc_noio_restore(noio);
 }
 
-/* Makes a connected queue live by nvme-core's connect command. */
+/* Sends nvme-core's connect command on a connected queue, and makes the queue live. */
 static int start_queue(struct nvme_kofi_queue *queue)
 {
 	struct nvme_ctrl *ctrl = &queue->host->ctrl;
@@ -72,7 +73,7 @@ static int open_io_queues(struct nvme_kofi_ctrl *host, u32 first, u32 last)
 	return ret;
 }
 
-/* Fits the block layer's queues to their new number, while no request is in progress. */
+/* Sets the number of the block layer's hardware queues, while no request is in progress. */
 static int resize_tag_set(struct nvme_kofi_ctrl *host, u32 count)
 {
 	struct nvme_ctrl *ctrl = &host->ctrl;
@@ -98,7 +99,7 @@ static int setup_io_queues(struct nvme_kofi_ctrl *host)
 	if (!ctrl->tagset)
 		ret = nvme_alloc_io_tag_set(ctrl, &host->tag_set, &nvme_kofi_mq_ops, 1,
 					    sizeof(struct nvme_kofi_request));
-	/* Requests that wait need a live queue to end before the number can change. */
+	/* Requests need a live queue to end, and must end before the number of queues changes. */
 	old = host->tag_set.nr_hw_queues;
 	ret = ret ?: open_io_queues(host, 1, min(old, count));
 	if (!ret && count != old)
@@ -107,7 +108,7 @@ static int setup_io_queues(struct nvme_kofi_ctrl *host)
 	return ret ?: open_io_queues(host, old + 1, host->tag_set.nr_hw_queues);
 }
 
-/* Checks what the controller offers, and bounds the depth of the I/O queues. */
+/* Checks the features of the controller, and bounds the depth of the I/O queues. */
 static int check_features(struct nvme_kofi_ctrl *host)
 {
 	struct nvme_ctrl *ctrl = &host->ctrl;
@@ -127,7 +128,7 @@ static int setup_admin_queue(struct nvme_kofi_ctrl *host)
 	int ret;
 
 	ret = nvme_kofi_open_device(host) ?: nvme_kofi_open_queue(&host->queues[0], NVME_AQ_DEPTH);
-	/* A request that does not start at a page touches one more. */
+	/* A request that does not start at a page boundary touches one page more. */
 	ctrl->max_segments = host->max_pages - 1;
 	ctrl->max_hw_sectors = ctrl->max_segments * (SZ_4K / SECTOR_SIZE);
 	return ret ?: start_queue(&host->queues[0]) ?: nvme_enable_ctrl(ctrl) ?:
@@ -136,7 +137,7 @@ static int setup_admin_queue(struct nvme_kofi_ctrl *host)
 
 /*
  * Connects to the controller and makes it live; after an error all connections are closed.
- * Allocates nothing that waits for I/O, as the requests of the controller wait for the setup.
+ * Allocations do not wait for I/O (NOIO), as the controller's requests wait for the setup.
  */
 static int setup(struct nvme_kofi_ctrl *host)
 {
@@ -156,7 +157,7 @@ static int setup(struct nvme_kofi_ctrl *host)
 	return ret;
 }
 
-/* Tries again later, or gives up and removes the controller, as its options say. */
+/* Schedules another connection attempt, or removes the controller, as its options require. */
 static void reconnect_later(struct nvme_kofi_ctrl *host, int status)
 {
 	struct nvme_ctrl *ctrl = &host->ctrl;
@@ -252,7 +253,7 @@ static void free_ctrl(struct nvme_ctrl *ctrl)
 {
 	struct nvme_kofi_ctrl *host = to_host(ctrl);
 
-	/* Before it is in the list, the options belong to the caller of create_ctrl(). */
+	/* Until the controller is in the list, create_ctrl()'s caller owns the options. */
 	if (!list_empty(&host->entry)) {
 		scoped_guard(mutex, &ctrls_lock)
 			list_del(&host->entry);

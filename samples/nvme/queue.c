@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Queues of the controller: each is one connected endpoint with its completion queue. All share
- * a domain, which is the device, and an event queue for their connections.
+ * Queues of the controller: each is one connected endpoint with its completion queue. The queues
+ * share a domain, which represents the device, and an event queue for their connections.
  */
 
 #include <linux/slab.h>
 #include "nvme_kofi.h"
 
-/* Pages of the largest request; a device may have fewer. */
+/* Maximum number of 4 KiB pages of a request; the device may permit fewer */
 #define MAX_PAGES	256
-/* Work requests of a request: registration, message, invalidation, and one that has no entry. */
+/*
+ * Work requests of a request: registration, message, invalidation, and the invalidation of the
+ * previous request with its tag. On siw a key that the target has invalidated is invalidated again,
+ * without a completion entry, so this work request may outlast its request.
+ */
 #define SENDS		4
 #define CONNECT_TIMEOUT	10000	/* milliseconds */
 
-/* Closes the object of kOFI, which begins with its fid, to which *@where points, if any. */
+/* Closes the kOFI object that *@where points to, if any, and sets *@where to NULL. */
 static void close_object(void *where)
 {
 	struct fid **fid = where;
@@ -24,8 +28,8 @@ static void close_object(void *where)
 }
 
 /*
- * Opens the device by which the target is reached. The caller closes it also after an error.
- * Process context.
+ * Opens the device by which the target is reached. The caller closes the device also after an
+ * error. Process context.
  */
 int nvme_kofi_open_device(struct nvme_kofi_ctrl *host)
 {
@@ -71,7 +75,7 @@ static int post_response(struct nvme_kofi_queue *queue, struct nvme_kofi_respons
 		       response);
 }
 
-/* Handles a response: its request ends, unless it still waits for other entries. */
+/* Handles a response: the request ends, unless other completion entries of it are missing. */
 static void receive(struct nvme_kofi_queue *queue, const struct fi_cq_data_entry *entry)
 {
 	struct nvme_kofi_ctrl *host = queue->host;
@@ -94,8 +98,8 @@ static void receive(struct nvme_kofi_queue *queue, const struct fi_cq_data_entry
 				       host->admin_tag_set.tags[0], cqe.command_id);
 	req = rq ? blk_mq_rq_to_pdu(rq) : NULL;
 	/*
-	 * A target must answer once, and end its access to the data of this request only. Pairs
-	 * with post(): the region of a request that has begun is visible.
+	 * A target must answer a request once, and may invalidate only the key of this request.
+	 * Pairs with post(): the region of a request that has begun is visible.
 	 */
 	if (!req || smp_load_acquire(&req->done) & REQ_ANSWERED ||
 	    (invalidated && (!req->mr || entry->data != fi_mr_key(req->mr))) ||
@@ -104,7 +108,7 @@ static void receive(struct nvme_kofi_queue *queue, const struct fi_cq_data_entry
 	WRITE_ONCE(req->mr, NULL);
 	req->status = cqe.status;
 	req->result = cqe.result;
-	/* Without remote invalidation the end of the access has an entry of its own. */
+	/* Without remote invalidation, the entry of fi_close() reports the end of the access. */
 	nvme_kofi_finish(req, REQ_ANSWERED | (invalidated ? REQ_RELEASED : 0));
 	return;
 
@@ -113,7 +117,7 @@ invalid:
 	nvme_kofi_recover(host);
 }
 
-/* Handles completions of a queue. Soft interrupt; one call at a time. */
+/* Handles the completions of a queue. Softirq context; calls do not overlap. */
 static void completions(struct fid_cq *cq, void *context)
 {
 	struct nvme_kofi_queue *queue = context;
@@ -124,7 +128,7 @@ static void completions(struct fid_cq *cq, void *context)
 		struct fi_cq_err_entry error = {};
 
 		n = fi_cq_read(cq, entries, ARRAY_SIZE(entries));
-		/* The request of a failed operation is ended by the recovery. */
+		/* The recovery ends the request of a failed operation. */
 		if (n == -FI_EAVAIL && fi_cq_readerr(cq, &error, 0) == 1)
 			nvme_kofi_recover(queue->host);
 		rcu_read_lock();
@@ -171,7 +175,7 @@ static int open_ep(struct nvme_kofi_queue *queue, u16 depth)
 	       fi_enable(queue->ep);
 }
 
-/* Registers and posts the receive buffers: one for each command that the controller can have. */
+/* Registers and posts the receive buffers: one for each command that can be outstanding. */
 static int post_responses(struct nvme_kofi_queue *queue, u16 depth)
 {
 	int ret;
@@ -186,7 +190,7 @@ static int post_responses(struct nvme_kofi_queue *queue, u16 depth)
 	return ret;
 }
 
-/* Returns the errno of a connection attempt that failed, after it was read. */
+/* Reads and logs the error event of a connection attempt. Returns its errno. */
 static int connection_error(struct nvme_kofi_queue *queue)
 {
 	struct fi_eq_err_entry error = {};
@@ -204,9 +208,9 @@ static int connection_error(struct nvme_kofi_queue *queue)
 }
 
 /*
- * Waits for the outcome of a connection attempt. Nothing else reads the event queue: errors of the
- * completion queue report the end of a connection as well. The end of another queue's connection
- * ends the attempt.
+ * Waits for the outcome of a connection attempt. No other code reads the event queue, because
+ * error entries of the completion queue report the end of a connection as well. If the connection
+ * of another queue has ended, its event makes this attempt fail with -ECONNRESET.
  */
 static int await_connection(struct nvme_kofi_queue *queue)
 {
@@ -236,8 +240,8 @@ static int connect_queue(struct nvme_kofi_queue *queue, u16 depth)
 }
 
 /*
- * Connects a queue for @depth commands. Afterwards nvme-core's connect command can be sent.
- * The caller closes the queue also after an error. Process context.
+ * Connects a queue for @depth commands. Then nvme-core's connect command can be sent on it. The
+ * caller closes the queue also after an error. Process context.
  */
 int nvme_kofi_open_queue(struct nvme_kofi_queue *queue, u16 depth)
 {
@@ -267,7 +271,7 @@ void nvme_kofi_stop_queue(struct nvme_kofi_queue *queue)
 	fi_shutdown(queue->ep, 0);
 }
 
-/* Closes a queue to which no request is being submitted. Process context. */
+/* Disconnects and closes a queue, to which nothing submits requests now. Process context. */
 void nvme_kofi_close_queue(struct nvme_kofi_queue *queue)
 {
 	nvme_kofi_stop_queue(queue);

@@ -55,8 +55,8 @@ use crate::{
 pub(super) struct Bound {
     /// Address vector of the consumer.
     pub(super) addresses: Arc<AddressVector>,
-    /// Address vector of the lower domain, which assigns peer indices. Each peer has two: one for its connection, and
-    /// one for the accepting end of a connection of this endpoint to itself.
+    /// Address vector of the lower domain, which assigns peer indices. Each peer has two indices: one for its
+    /// connection, and one for the accepting end of a connection of this endpoint to itself.
     pub(super) peer_av: Arc<AddressVector>,
     /// Completion queue of the first ring.
     pub(super) queue: Arc<CompletionQueue>,
@@ -70,15 +70,16 @@ pub(super) struct Bound {
     pub(super) cm_timer: Arc<Timer<EventQueue>>,
 }
 
-/// Holds the queues of the loop provider.
+/// Holds the queues of local connections, which are connections of the loop provider.
 pub(super) struct Local {
     /// Completion queue of local connections, opened with the first one. Its entries go to the lower completion
     /// queue.
     pub(super) queue: OnceBox<Arc<CompletionQueue>>,
+    /// Event queue of local connections and of their listener.
     pub(super) events: Arc<EventQueue>,
 }
 
-/// Represents an endpoint with its connections, which its contexts share.
+/// Represents an endpoint with its connections. The contexts of a scalable endpoint share it.
 #[pin_data]
 pub(super) struct EpCore {
     pub(super) domain: Arc<Domain>,
@@ -105,12 +106,13 @@ pub(super) struct EpCore {
     /// Address of the endpoint, for introspection.
     #[pin]
     pub(super) addrs: EndpointAddrs,
-    /// Rundown of the connection manager's runs.
+    /// Rundown of the connection manager: the close waits for a run of it that is in progress.
     #[pin]
     pub(super) rundown: Rundown,
-    /// Set by a reader that polls; cleared by the completion handler, and by a reader that waits.
+    /// Set by a reader that polls; cleared by the completion handler, and by a reader that waits. A handler that finds
+    /// it set starts `progress_timer` instead of arming the lower queue, unless a reader waits.
     pub(super) is_read: Atomic<u32>,
-    /// Set while the completion handler is called for the next completion.
+    /// Set while the lower completion queue is armed: the next completion calls the completion handler.
     pub(super) is_armed: Atomic<u32>,
     /// Armed timer that calls the completion handler while readers poll.
     #[pin]
@@ -133,8 +135,8 @@ impl Bound {
 }
 
 impl EpCore {
-    /// Creates an endpoint core for `info` with the given number of transmit and receive contexts, with a transmit pool of
-    /// size `pool_size` and receive contexts of size `size`. May sleep.
+    /// Creates an endpoint core for `info` with `transmits` transmit contexts, `receives` receive contexts of size
+    /// `size`, and a transmit pool of size `pool_size`. May sleep.
     ///
     /// # Errors
     ///

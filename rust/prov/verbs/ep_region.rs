@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Regions that an endpoint registers: their DMA mappings, and the regions of the device that have the keys.
+//! Regions that an endpoint registers: their DMA mappings, and the regions of the device (`struct ib_mr`), which have
+//! the keys.
 //!
-//! The owner of the region, see [`EpRegion`], has exclusive access.
+//! A region has no lock: its owner has exclusive access, see [`EpRegion`].
 
 use super::{
     mr::peer_access,
@@ -43,7 +44,7 @@ pub(super) struct Region {
     bound: Option<BoundMr>,
 }
 
-/// Region of the device that a bound region has.
+/// Region of the device that belongs to a bound region.
 pub(super) struct BoundMr {
     pub(super) mr: FastMr,
     /// Pool of `mr`.
@@ -82,14 +83,15 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// -FI_EINVAL if the region is bound already or has too many pages; -FI_EAGAIN if none is free.
+    /// -FI_EINVAL if the region is bound already, is of another protection domain or has too many pages; -FI_EAGAIN if
+    /// no region of the device is free; the driver's errors.
     pub(super) fn bind(&mut self, pool: &Arc<MrPool>, pd: &Pd, reports: bool) -> Result<u64> {
         if self.bound.is_some() || !core::ptr::eq(&*self.pd, pd) {
             return Err(Errno::EINVAL);
         }
         let mut mr = pool.take()?;
-        // SAFETY: It comes from the pool, so its key is not valid. The list remains mapped until the key has become
-        // invalid again. The consumer permits the accesses.
+        // SAFETY: The region of the device comes from the pool, so its key is not valid. The list remains mapped until
+        // the key has become invalid again. The consumer permits the accesses.
         let assigned = unsafe { mr.assign(&mut self.list, self.iova, self.rights, pool.max_pages) };
         if let Err(error) = assigned {
             pool.put(mr);
@@ -106,17 +108,17 @@ impl Region {
         Ok(key.into())
     }
 
-    /// Returns the region of the device.
+    /// Returns the region of the device; -FI_EOPBADSTATE if this region is not bound.
     pub(super) fn bound(&mut self) -> Result<&mut BoundMr> {
         self.bound.as_mut().ok_or(Errno::EOPBADSTATE)
     }
 
-    /// Takes the region of the device.
+    /// Takes the region of the device, which unbinds this region.
     pub(super) fn take_mr(&mut self) -> Option<FastMr> {
         self.bound.take().map(|bound| bound.mr)
     }
 
-    /// Pushes the ranges of `memory`, and maps them in `direction`.
+    /// Maps the ranges of `memory` in `direction`, and appends them to the page list.
     ///
     /// # Safety
     ///
@@ -172,14 +174,14 @@ impl provider::RegionCore for Region {
         }
         self.iova = match self.addressing {
             Addressing::Offset => 0,
-            // Pages have no virtual address that is theirs for certain.
+            // Pages may have no virtual address; the DMA address serves instead.
             Addressing::Virtual => base.unwrap_or(self.list.first_addr()),
         };
         Ok(self.iova)
     }
 
     fn unmap(&mut self) {
-        // SAFETY: No peer can access the memory, says the trait.
+        // SAFETY: By the contract of the trait no peer can access the memory.
         unsafe { self.list.clear(self.pd.dma()) };
     }
 }
@@ -207,7 +209,7 @@ pub(super) fn end_region(mut region: ListBox<EpRegion>, is_ended: bool) {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        // SAFETY: The region is in no one's hands, and its key has ended before it came into the pool.
+        // SAFETY: The region has no other user, and its key has been invalid since it was put back into its pool.
         unsafe { self.list.clear(self.pd.dma()) };
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The regions of the device that an endpoint registers again and again, allocated when it is enabled.
+//! Pool of the device's memory regions (`struct ib_mr`) that an endpoint registers repeatedly by work requests. The
+//! regions are allocated when the endpoint is enabled.
 //!
-//! The lock of [`MrPool`] guards the free ones, and the consumer's regions whose peers' access could not be ended.
-//! A region that is registered belongs to the consumer's [`EpRegion`].
+//! The lock of [`MrPool`] guards the free regions, and the closed regions of the consumer whose keys may still be
+//! valid. While a region of the device is in use, the consumer's [`EpRegion`] owns it.
 
 use super::{
     ep_region::Region,
@@ -18,17 +19,17 @@ use crate::{
     util::sort::sort_by_key, //
 };
 
-/// Regions under the lock.
+/// State of a pool, which its lock guards.
 struct PoolState {
-    /// Regions without a valid key; the capacity suffices for all.
+    /// Regions of the device whose keys are not valid. The capacity suffices for all regions of the pool.
     free: KVVec<FastMr>,
-    /// Regions that have been closed, and whose keys may be valid until the device frees them.
+    /// Closed regions of the consumer, whose keys may be valid until their regions of the device are freed.
     unended: BoxList<EpRegion>,
 }
 
 /// Records whether a message has invalidated the current key of a region.
 struct KeyRecord {
-    /// Key of the region without the bits that change.
+    /// Key of the region without the bits of [`KEY_VARIANT`], which change with each registration.
     base_key: u32,
     /// Current key, with [`KeyRecord::INVALIDATED`] if a message has invalidated it.
     state: Atomic<u64>,
@@ -56,7 +57,7 @@ impl KeyRecord {
     }
 }
 
-/// The regions of one endpoint.
+/// Pool of the regions of one endpoint.
 #[pin_data]
 pub(super) struct MrPool {
     /// Maximum number of pages of a region.
@@ -102,6 +103,7 @@ impl MrPool {
         self.state.lock().free.pop().ok_or(Errno::EAGAIN)
     }
 
+    /// Returns the record of the region to which `key` belongs; `None` if that is no region of the pool.
     fn record(&self, key: u32) -> Option<&KeyRecord> {
         let base_key = key & !KEY_VARIANT;
         let at = self
@@ -117,8 +119,8 @@ impl MrPool {
         }
     }
 
-    /// Records that a message has invalidated a key, if that is the current key of its region. Returns false if it is
-    /// of no region of the pool. Any context.
+    /// Records that a message has invalidated a key, if that is the current key of its region. Returns false if no
+    /// region of the pool has the key. Any context.
     pub(super) fn set_invalidated(&self, key: u32) -> bool {
         let record = self.record(key);
         record.map(|record| record.set_invalidated(key)).is_some()
@@ -130,10 +132,10 @@ impl MrPool {
         record.is_some_and(|record| record.take_invalidated(key))
     }
 
-    /// Puts a region back, whose key is not valid. Any context.
+    /// Puts a region, whose key is not valid, back into the pool. Any context.
     pub(super) fn put(&self, mr: FastMr) {
         let refused = self.state.lock().free.push_within_capacity(mr);
-        // Cannot fail: each region had a place when the pool was created.
+        // Cannot fail: `free` had capacity for each region when the pool was created.
         drop(refused);
     }
 
@@ -142,7 +144,8 @@ impl MrPool {
         self.state.lock().unended.push(region);
     }
 
-    /// Frees all regions, which ends their keys, and recycles the consumer's regions among them. May sleep.
+    /// Frees the regions of the device, which makes their keys invalid, and recycles the consumer's closed regions. May
+    /// sleep.
     pub(super) fn clear(&self) {
         let free = mem::take(&mut self.state.lock().free);
         drop(free);
@@ -155,7 +158,7 @@ impl MrPool {
         let mut unended = mem::take(&mut self.state.lock().unended);
         while let Some(mut region) = unended.pop() {
             if let Some(own) = Region::from_core(region.core_mut()) {
-                // Waits for drivers that are still transferring a packet.
+                // Deregistration waits for a driver that is still transferring a packet.
                 drop(own.take_mr());
             }
             EpRegion::recycle(region);

@@ -39,11 +39,12 @@ impl Piece {
     }
 }
 
-/// Calls `visit` for each piece of a part of a message's memory that is not empty, for a queue in `pd`.
+/// Calls `visit` for each piece of `part`, a non-empty part of a message's memory, for a queue pair in `pd`.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for memory that devices may not access, or outside of its region; the errors of `visit`.
+/// -FI_EINVAL for memory that devices may not access, that is outside of its region, or whose region is not in `pd`;
+/// the errors of `visit`.
 #[inline]
 pub(super) fn for_each_piece(
     pd: &Pd,
@@ -70,12 +71,12 @@ pub(super) fn for_each_piece(
     }
 }
 
-/// Returns the number of bytes in the first `space` pieces of a part of a message's memory that is not empty, and
-/// reduces `space` by the number of these pieces.
+/// Returns the number of bytes in the first `space` pieces of `part`, a non-empty part of a message's memory. Subtracts
+/// the number of these pieces from `space`.
 ///
 /// # Errors
 ///
-/// -FI_EINVAL for memory that devices may not access, or outside of its region.
+/// The errors of [`for_each_piece`].
 pub(super) fn measure_pieces(
     pd: &Pd,
     part: &VectorEntry,
@@ -85,7 +86,11 @@ pub(super) fn measure_pieces(
     take_pieces(pd, part, descriptor, space, |_| Ok(()))
 }
 
-/// Passes those pieces to `push`, whose errors it returns.
+/// Passes the first `space` pieces of `part` to `push`, with the results of [`measure_pieces`].
+///
+/// # Errors
+///
+/// The errors of [`for_each_piece`] and of `push`.
 pub(super) fn take_pieces(
     pd: &Pd,
     part: &VectorEntry,
@@ -128,7 +133,8 @@ pub(super) fn exceeds_sges(
             }
         })
     };
-    // Nearly always the bound suffices, and no address is translated twice.
+    // An upper bound of the number of pieces. Nearly always it is within the limit. Then addresses are translated only
+    // once: when the elements are written.
     let mut bound = 0;
     for_each(&mut |part, descriptor| {
         bound += match VerbsMr::from_descriptor(descriptor) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Delivery of rdma_cm's events to a [`CmHandler`], and the end of an id whose handler runs.
+//! Delivery of rdma_cm's events to a [`CmHandler`], and destruction of an id that its own handler drops.
 //!
 //! The spinlock `CmIdContext::handler` guards the reference to the handler.
 
@@ -24,7 +24,7 @@ use kernel::{
 
 /// Handles the events of a [`CmId`].
 pub(crate) trait CmHandler: Send + Sync {
-    /// Handles `event` of `id`; for [`CmEvent::ConnectRequest`], `id` is the new one.
+    /// Handles `event` of `id`. For [`CmEvent::ConnectRequest`], `id` is the new id of the request.
     ///
     /// Context: process, may sleep. Locking: the handler lock of the id is held, so a handler must
     /// not call [`CmId::lock`] on it. The handler may drop the [`CmId`], which takes effect when
@@ -40,11 +40,11 @@ pub(super) struct CmIdContext {
     pub(super) handler: SpinLock<Option<Arc<dyn CmHandler>>>,
     /// Address of the `task_struct` that runs the handler; 0 for none.
     running_task: Atomic<usize>,
-    /// Set when that task drops the id: rdma_cm destroys it when the handler returns.
+    /// Set when the task that runs the handler drops the id: rdma_cm destroys the id when the handler returns.
     pub(super) dropped: Atomic<bool>,
 }
 
-/// A context; the id that gets it by `into_foreign` owns it.
+/// Owning pointer to a context. `into_foreign` passes the ownership to an id.
 pub(super) type OwnedContext = Pin<KBox<CmIdContext>>;
 
 impl CmIdContext {
@@ -59,8 +59,8 @@ impl CmIdContext {
         )
     }
 
-    /// Returns whether the current task runs the handler. Concurrent changes by other tasks do not
-    /// affect the result.
+    /// Returns whether the current task runs the handler. Other tasks may write `running_task` meanwhile, but never the
+    /// current task's address.
     pub(super) fn is_in_handler(&self) -> bool {
         self.running_task.load(Relaxed) == current_task_addr()
     }
@@ -83,8 +83,8 @@ unsafe fn run_handler(
 ) -> c_int {
     // SAFETY: By this function's contract; an id is not destroyed while its handler runs.
     let (locked, raw) = unsafe { (LockedCmId::from_raw(id), (*id).context) };
-    // SAFETY: By this function's contract. A drop of the id in another task waits for the handler
-    // lock, and a drop in this one leaves the context to this function.
+    // SAFETY: By this function's contract. A drop of the id in another task waits for the handler lock. After a drop in
+    // this task, this function frees the context.
     let context = unsafe { &*raw.cast::<CmIdContext>() };
     context.running_task.store(current_task_addr(), Relaxed);
     f(locked, context);
@@ -92,7 +92,7 @@ unsafe fn run_handler(
     if !context.dropped.load(Relaxed) {
         return 0;
     }
-    // SAFETY: The owner has dropped the id, and rdma_cm calls no handler of it again.
+    // SAFETY: The owner has dropped the id, and rdma_cm does not call the handler of this id again.
     drop(unsafe { OwnedContext::from_foreign(raw) });
     error.to_errno()
 }

@@ -17,13 +17,14 @@ use indicatif::{
 
 const STYLE: &str = "{prefix:>6} [{bar:40}] {percent:>3} % {msg}";
 
+/// Progress bar of a test, which is removed from the terminal when it is dropped.
 pub struct TestProgress<'a> {
     test: &'a Test,
     bar: ProgressBar,
 }
 
 impl<'a> TestProgress<'a> {
-    /// Creates a bar. A visible bar is drawn only if the output is a terminal.
+    /// Creates the bar of `test`. A visible bar is drawn only if the output is a terminal.
     pub fn new(test: &'a Test, visible: bool) -> Self {
         let bar = if visible {
             ProgressBar::new(total(test))
@@ -37,6 +38,7 @@ impl<'a> TestProgress<'a> {
         Self { test, bar }
     }
 
+    /// Shows the progress that the kernel reports in `watch`.
     pub fn update(&self, watch: &Watch) {
         self.bar.set_message(message(watch));
         self.bar.set_position(done(self.test, watch));
@@ -57,6 +59,7 @@ fn total(test: &Test) -> u64 {
     }
 }
 
+/// Returns the number of messages or of milliseconds done, at most [`total`].
 fn done(test: &Test, watch: &Watch) -> u64 {
     let progress = match test.count {
         0 => watch.nsec / 1_000_000,

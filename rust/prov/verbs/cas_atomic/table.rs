@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The operations of a queue that take several work requests, each in a slot from its first work
-//! request until it is reported.
+//! Slots of the atomic operations of a queue that are built from compare-and-swap work requests. An operation has a
+//! slot from its first work request until it is reported.
 //!
-//! A slot has one user at a time, as the masks say: the poster that has found it unused or ready,
-//! and after the post the thread that polls the completion. The lock in the slot is never contended
-//! and only proves that to the compiler; it is a leaf in the lock order.
+//! A slot has one user at a time, which `used_mask` and `ready_mask` select: the poster that has found the slot unused
+//! or ready, and after the post the thread that polls the completion. So the lock in a slot is never contended; it is
+//! there because the compiler cannot check this rule. It is a leaf in the lock order.
 
 use super::{
     progress::CasProgressWork,
@@ -16,18 +16,18 @@ use super::{
 };
 use crate::prov::verbs::prelude::*;
 
-/// Maximum number of such operations of a queue.
+/// Number of slots of a queue.
 pub(in super::super) const MAX_CAS_OPS: u32 = 8;
 
-/// A word that devices write. With the alignment, a cache that misses the writes holds no other
-/// data of its line.
+/// A word that devices write. The alignment keeps other data out of its cache line, which is stale after the write if
+/// the device is not coherent with the CPU's cache.
 #[repr(align(128))]
 pub(in super::super) struct DeviceWord(pub(in super::super) Atomic<u64>);
 
-/// Content of a slot.
+/// State of a slot.
 struct CasSlotState {
     op: Option<CasAtomic>,
-    /// Set once the last work request has completed and the operation waits for its reader.
+    /// Set once the last work request has completed. The operation then waits to be reported.
     is_done: bool,
     /// Mapping of the result word while a work request is posted.
     mapping: Option<DmaMapping>,
@@ -35,7 +35,7 @@ struct CasSlotState {
 
 #[pin_data]
 struct CasSlot {
-    /// Memory for the value that the device finds.
+    /// Result of the compare-and-swap, which the device writes: the previous value of the remote word.
     result: DeviceWord,
     #[pin]
     state: FastLockIrq<CasSlotState>,
@@ -111,13 +111,13 @@ impl CasAtomicTable {
         }
     }
 
-    /// Returns the completion data of the operation in a slot.
+    /// Returns the completion data of the operation in a slot; `None` if the slot is free.
     pub(super) fn completion(&self, index: u32) -> Option<AtomicComp> {
         let content = self.slot(index)?.state.lock();
         content.op.as_ref().map(|exchange| exchange.completion)
     }
 
-    /// Frees a slot. Returns the completion data, and the mapping if it has not been undone.
+    /// Frees a slot. Returns the operation's completion data, and the mapping of the result word if it still exists.
     pub(super) fn remove(&self, index: u32) -> Option<(AtomicComp, Option<DmaMapping>)> {
         let mut content = self.slot(index)?.state.lock();
         let op = content.op.take()?;
@@ -147,7 +147,7 @@ impl CasAtomicTable {
         let _ = self.ready_mask.fetch_add(1 << index, Full);
     }
 
-    /// Takes the operations that are ready; the caller posts their next work requests.
+    /// Takes the indices of the operations that are ready; the caller posts their next work requests.
     pub(super) fn take_ready(&self) -> impl Iterator<Item = u32> {
         let ready = self.ready_mask.xchg(0, Full);
         (0..MAX_CAS_OPS).filter(move |index| ready & (1 << index) != 0)
@@ -160,7 +160,7 @@ impl CasAtomicTable {
         Some((request, cell.result.0.as_ptr() as usize))
     }
 
-    /// Handles the completion of a work request.
+    /// Handles the completion of an operation's work request. After a failure the operation is done.
     pub(super) fn handle_result(&self, index: u32, is_success: bool) -> CasProgress {
         let Some(cell) = self.slot(index) else {
             return CasProgress::Contended;
