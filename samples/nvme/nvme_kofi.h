@@ -110,7 +110,7 @@ void nvme_kofi_close_queue(struct nvme_kofi_queue *queue);
 /* request.c */
 extern const struct blk_mq_ops nvme_kofi_mq_ops;
 void nvme_kofi_set_null_sgl(struct nvme_command *cmd);
-void nvme_kofi_finish(struct nvme_kofi_request *req, u8 what);
+void nvme_kofi_finish(struct nvme_kofi_request *req, u8 events);
 bool nvme_kofi_release(struct request *rq, void *queue);
 
 #endif /* NVME_KOFI_H */

@@ -111,7 +111,7 @@ static int send_command(struct nvme_kofi_queue *queue, struct nvme_kofi_request 
  * Returns the status of a request that could not be posted, for the block layer. Starts the
  * recovery if the connection has ended.
  */
-static blk_status_t refuse(struct nvme_kofi_queue *queue, struct request *rq, int err)
+static blk_status_t refusal_status(struct nvme_kofi_queue *queue, struct request *rq, int err)
 {
 	/* -FI_EAGAIN and -FI_ENOMEM are temporary; with -FI_EINVAL the data cannot be mapped. */
 	if (err != -FI_EAGAIN && err != -FI_ENOMEM && err != -FI_EINVAL) {
@@ -169,7 +169,7 @@ static blk_status_t queue_rq(struct blk_mq_hw_ctx *hctx, const struct blk_mq_que
 	if (mr)
 		fi_close(&mr->fid);
 	unmap_data(blk_mq_rq_to_pdu(rq));
-	return refuse(queue, rq, ret);
+	return refusal_status(queue, rq, ret);
 }
 
 static void complete_rq(struct request *rq)
@@ -178,12 +178,12 @@ static void complete_rq(struct request *rq)
 	nvme_complete_rq(rq);
 }
 
-/* Records the events @what of a request, and completes the request after the last one. Softirq. */
-void nvme_kofi_finish(struct nvme_kofi_request *req, u8 what)
+/* Records events of a request, and completes the request after the last one. Softirq. */
+void nvme_kofi_finish(struct nvme_kofi_request *req, u8 events)
 {
 	struct request *rq = blk_mq_rq_from_pdu(req);
 
-	req->done |= what;
+	req->done |= events;
 	if (req->done == REQ_DONE && !nvme_try_complete_req(rq, req->status, req->result))
 		complete_rq(rq);
 }
@@ -195,8 +195,8 @@ void nvme_kofi_finish(struct nvme_kofi_request *req, u8 what)
 bool nvme_kofi_release(struct request *rq, void *queue)
 {
 	struct nvme_kofi_request *req = blk_mq_rq_to_pdu(rq);
-	bool ours = rq->mq_hctx->driver_data == queue;
-	struct fid_mr *mr = ours ? xchg(&req->mr, NULL) : NULL;
+	bool is_of_queue = rq->mq_hctx->driver_data == queue;
+	struct fid_mr *mr = is_of_queue ? xchg(&req->mr, NULL) : NULL;
 
 	if (mr)
 		WARN_ON_ONCE(fi_close(&mr->fid));

@@ -188,11 +188,11 @@ impl provider::RegionCore for Region {
 
 /// Ends a region that has been closed: recycles it if the peer cannot access it any more, else keeps it until the
 /// endpoint is closed. Any context.
-pub(super) fn end_region(mut region: ListBox<EpRegion>, is_ended: bool) {
+pub(super) fn finish_close(mut region: ListBox<EpRegion>, is_invalidated: bool) {
     let Some(own) = Region::from_core(region.core_mut()) else {
         return;
     };
-    match own.bound.take_if(|_| is_ended) {
+    match own.bound.take_if(|_| is_invalidated) {
         Some(mut bound) => {
             if !bound.is_enabled {
                 bound.mr.revert_key();
@@ -201,7 +201,7 @@ pub(super) fn end_region(mut region: ListBox<EpRegion>, is_ended: bool) {
             EpRegion::recycle(region);
         }
         None => match own.bound.as_ref().map(|bound| bound.pool.clone()) {
-            Some(pool) => pool.put_unended(region),
+            Some(pool) => pool.put_closed(region),
             None => EpRegion::recycle(region),
         },
     }

@@ -24,7 +24,7 @@ struct PoolState {
     /// Regions of the device whose keys are not valid. The capacity suffices for all regions of the pool.
     free: KVVec<FastMr>,
     /// Closed regions of the consumer, whose keys may be valid until their regions of the device are freed.
-    unended: BoxList<EpRegion>,
+    closed: BoxList<EpRegion>,
 }
 
 /// Records whether a message has invalidated the current key of a region.
@@ -89,7 +89,7 @@ impl MrPool {
         sort_by_key(&mut records, |record| record.base_key);
         let state = PoolState {
             free,
-            unended: BoxList::new(),
+            closed: BoxList::new(),
         };
         pin_arc(pin_init!(Self {
             max_pages: pages,
@@ -139,9 +139,9 @@ impl MrPool {
         drop(refused);
     }
 
-    /// Keeps a closed region whose key may still be valid until [`Self::free_unended`] or [`Self::clear`]. Any context.
-    pub(super) fn put_unended(&self, region: ListBox<EpRegion>) {
-        self.state.lock().unended.push(region);
+    /// Keeps a closed region whose key may still be valid until [`Self::free_closed`] or [`Self::clear`]. Any context.
+    pub(super) fn put_closed(&self, region: ListBox<EpRegion>) {
+        self.state.lock().closed.push(region);
     }
 
     /// Frees the regions of the device, which makes their keys invalid, and recycles the consumer's closed regions. May
@@ -149,14 +149,14 @@ impl MrPool {
     pub(super) fn clear(&self) {
         let free = mem::take(&mut self.state.lock().free);
         drop(free);
-        self.free_unended();
+        self.free_closed();
     }
 
     /// Frees the closed regions whose keys may be valid, which ends the keys, and recycles the consumer's regions. No
     /// work request in the queue pair names them. May sleep.
-    pub(super) fn free_unended(&self) {
-        let mut unended = mem::take(&mut self.state.lock().unended);
-        while let Some(mut region) = unended.pop() {
+    pub(super) fn free_closed(&self) {
+        let mut closed = mem::take(&mut self.state.lock().closed);
+        while let Some(mut region) = closed.pop() {
             if let Some(own) = Region::from_core(region.core_mut()) {
                 // Deregistration waits for a driver that is still transferring a packet.
                 drop(own.take_mr());

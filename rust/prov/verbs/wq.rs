@@ -172,7 +172,7 @@ pub(super) struct WorkQueue {
     violations: SetOnce<Arc<Violations>>,
     /// Attachment to a shared receive context, if the endpoint uses one.
     srx_attachment: SetOnce<SrxAttachment>,
-    /// Set by the first `set_fast_path(true)`, which removes the second bar of [`Self::new`].
+    /// Set by the first `set_fast_path(true)`, which ends the second revocation of [`Self::new`].
     fast_path_was_enabled: AtomicFlag,
 }
 
@@ -243,7 +243,7 @@ impl WorkQueue {
             }? Error),
             GFP_KERNEL,
         )?;
-        // One bar until the queue has a target, and one until its endpoint is connected.
+        // One revocation until the queue has a target, and one until its endpoint is connected.
         wq.producer.revoke();
         wq.producer.revoke();
         Ok(wq)
@@ -255,7 +255,7 @@ impl WorkQueue {
     pub(super) fn set_fast_path(&self, is_plain: bool) {
         match is_plain {
             true if self.fast_path_was_enabled.xchg(true, Full) => {}
-            // SAFETY: This removes the second bar of `new`; `fast_path_was_enabled` lets only one call do so.
+            // SAFETY: This ends the second revocation of `new`; `fast_path_was_enabled` lets only one call do so.
             true => unsafe { self.producer.restore() },
             false => self.producer.revoke(),
         }
@@ -331,7 +331,7 @@ impl WorkQueue {
         let before = head.target.replace(target);
         head.inject_bufs = inject_bufs;
         if before.is_none() {
-            // SAFETY: This removes the bar that is there without a target, which is that of `new`
+            // SAFETY: This ends the revocation that exists without a target, which is that of `new`
             // or `take_target`.
             unsafe { self.producer.restore() };
         }

@@ -8,7 +8,7 @@
 
 use super::super::{
     ep_region::{
-        end_region,
+        finish_close,
         Region, //
     },
     mr_pool::MrPool,
@@ -38,7 +38,7 @@ pub(super) const MAX_PAGES: u32 = 512;
 const MAX_REGIONS: usize = 1 << 16;
 
 /// Log message for a device that does not complete what it has been posted.
-const UNENDED_MESSAGE: &str =
+const STALLED_MESSAGE: &str =
     "closed regions stay valid until the endpoint is closed: posted operations did not complete within 10 seconds";
 
 /// Regions of an endpoint: their number and pages, and once the endpoint is enabled its pool.
@@ -163,13 +163,13 @@ impl Endpoint {
         let own = Region::from_core(region.core_mut());
         let bound = own.and_then(|own| own.bound().ok());
         let Some(bound) = bound.filter(|bound| bound.is_enabled) else {
-            end_region(region, true);
+            finish_close(region, true);
             return Ok(());
         };
         let rkey = bound.mr.rkey();
         if bound.pool.take_invalidated(rkey) {
             if !self.pd.device().is_siw {
-                end_region(region, true);
+                finish_close(region, true);
                 return Ok(());
             }
             // siw does not compare the lower byte of a key: the message may have come before this registration. A
@@ -198,7 +198,7 @@ impl Endpoint {
         match errno {
             Errno::EAGAIN => Err(RefusedClose { errno, region }),
             _ => {
-                end_region(region, false);
+                finish_close(region, false);
                 Ok(())
             }
         }
@@ -212,8 +212,8 @@ impl Endpoint {
         };
         // The pool gets a region when its flushed invalidation has completed.
         match self.drain_transmits() {
-            Ok(()) => pool.free_unended(),
-            Err(_) => self.sq.warn(UNENDED_MESSAGE),
+            Ok(()) => pool.free_closed(),
+            Err(_) => self.sq.warn(STALLED_MESSAGE),
         }
     }
 

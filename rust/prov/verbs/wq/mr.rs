@@ -3,7 +3,7 @@
 //! Slots of invalidations, which own the region until its key has become invalid, and invalidations by messages.
 
 use super::super::{
-    ep_region::end_region,
+    ep_region::finish_close,
     mr_pool::MrPool, //
 };
 use crate::{
@@ -67,7 +67,7 @@ impl WorkQueue {
                     // SAFETY: The poster of such an operation has put the region there.
                     let region = ListBox::from_raw(raw);
                     slot.context = region.context();
-                    end_region(region, is_success);
+                    finish_close(region, is_success);
                 }
             })
         }
