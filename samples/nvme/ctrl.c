@@ -84,7 +84,7 @@ static int resize_tag_set(struct nvme_kofi_ctrl *host, u32 count)
 	if (frozen)
 		blk_mq_update_nr_hw_queues(&host->tag_set, count);
 	nvme_unfreeze(ctrl);
-	return frozen ? 0 : -ENODEV;
+	return frozen && host->tag_set.nr_hw_queues <= count ? 0 : -ENODEV;
 }
 
 static int setup_io_queues(struct nvme_kofi_ctrl *host)
@@ -377,4 +377,3 @@ module_exit(nvme_kofi_exit);
 MODULE_AUTHOR("kOFI contributors");
 MODULE_DESCRIPTION("kOFI sample: NVMe over Fabrics host");
 MODULE_LICENSE("GPL");
-MODULE_ALIAS("nvme-kofi");

@@ -82,7 +82,7 @@ struct nvme_kofi_request {
 	struct nvme_command	cmd;
 	/* The data that the target accesses, from posting to the end of the access */
 	struct fid_mr		*mr;
-	u8			done;
+	atomic_t		done;
 	__le16			status;
 	union nvme_result	result;
 	struct sg_table		table;
@@ -104,13 +104,13 @@ void nvme_kofi_recover(struct nvme_kofi_ctrl *host);
 int nvme_kofi_open_device(struct nvme_kofi_ctrl *host);
 void nvme_kofi_close_device(struct nvme_kofi_ctrl *host);
 int nvme_kofi_open_queue(struct nvme_kofi_queue *queue, u16 depth);
-void nvme_kofi_stop_queue(struct nvme_kofi_queue *queue);
+int nvme_kofi_stop_queue(struct nvme_kofi_queue *queue);
 void nvme_kofi_close_queue(struct nvme_kofi_queue *queue);
 
 /* request.c */
 extern const struct blk_mq_ops nvme_kofi_mq_ops;
 void nvme_kofi_set_null_sgl(struct nvme_command *cmd);
-void nvme_kofi_finish(struct nvme_kofi_request *req, u8 events);
+void nvme_kofi_finish(struct nvme_kofi_request *req, u32 events);
 bool nvme_kofi_release(struct request *rq, void *queue);
 
 #endif /* NVME_KOFI_H */

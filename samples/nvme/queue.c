@@ -101,7 +101,7 @@ static void receive(struct nvme_kofi_queue *queue, const struct fi_cq_data_entry
 	 * A target must answer a request once, and may invalidate only the key of this request.
 	 * Pairs with post(): the region of a request that has begun is visible.
 	 */
-	if (!req || smp_load_acquire(&req->done) & REQ_ANSWERED ||
+	if (!req || atomic_read_acquire(&req->done) & REQ_ANSWERED ||
 	    (invalidated && (!req->mr || entry->data != fi_mr_key(req->mr))) ||
 	    (req->mr && fi_close(&req->mr->fid)))
 		goto invalid;
@@ -251,9 +251,10 @@ int nvme_kofi_open_queue(struct nvme_kofi_queue *queue, u16 depth)
 
 /*
  * Disconnects a queue. When the call returns, the completion handler does not use the endpoint or
- * a request, and the target has no access to the data of the queue's requests. Process context.
+ * a request, and the target has no access to the data of the queue's requests, unless an
+ * errno is returned. Process context.
  */
-void nvme_kofi_stop_queue(struct nvme_kofi_queue *queue)
+int nvme_kofi_stop_queue(struct nvme_kofi_queue *queue)
 {
 	struct nvme_ctrl *ctrl = &queue->host->ctrl;
 	struct blk_mq_tag_set *set = queue->qid ? ctrl->tagset : ctrl->admin_tagset;
@@ -261,14 +262,14 @@ void nvme_kofi_stop_queue(struct nvme_kofi_queue *queue)
 	guard(mutex)(&queue->lock);
 	WRITE_ONCE(queue->live, false);
 	if (!queue->ep)
-		return;
+		return 0;
 	fi_shutdown(queue->ep, 0);
 	WRITE_ONCE(queue->stopped, true);
 	synchronize_rcu();
 	if (set)
 		blk_mq_tagset_busy_iter(set, nvme_kofi_release, queue);
 	/* Regions that were closed after the shutdown could be accessed by other connections. */
-	fi_shutdown(queue->ep, 0);
+	return fi_shutdown(queue->ep, 0);
 }
 
 /* Disconnects and closes a queue, to which nothing submits requests now. Process context. */

@@ -88,7 +88,7 @@ static int map_data(struct nvme_kofi_queue *queue, struct request *rq, struct fi
 
 static void unmap_data(struct nvme_kofi_request *req)
 {
-	req->done = REQ_DONE;
+	atomic_set(&req->done, REQ_DONE);
 	if (req->table.nents)
 		sg_free_table_chained(&req->table, NVME_INLINE_SG_CNT);
 	req->table.nents = 0;
@@ -137,11 +137,11 @@ static int post(struct nvme_kofi_queue *queue, struct nvme_kofi_request *req, in
 		return ret;
 	WRITE_ONCE(req->mr, mr);
 	/* Pairs with receive(): a target may guess the command, and answer it before it is sent. */
-	smp_store_release(&req->done, mr ? 0 : REQ_RELEASED);
+	atomic_set_release(&req->done, mr ? 0 : REQ_RELEASED);
 	ret = send_command(queue, req, count);
-	if (!ret || !mr)
+	if (!ret || (!mr && atomic_cmpxchg(&req->done, REQ_RELEASED, REQ_DONE) == REQ_RELEASED))
 		return ret;
-	/* The region has been enabled: the request ends with the connection. */
+	/* A region is enabled, or a guess answered: the request ends with the connection. */
 	nvme_kofi_recover(queue->host);
 	return 0;
 }
@@ -179,12 +179,13 @@ static void complete_rq(struct request *rq)
 }
 
 /* Records events of a request, and completes the request after the last one. Softirq. */
-void nvme_kofi_finish(struct nvme_kofi_request *req, u8 events)
+void nvme_kofi_finish(struct nvme_kofi_request *req, u32 events)
 {
 	struct request *rq = blk_mq_rq_from_pdu(req);
+	u32 done = atomic_fetch_or(events, &req->done);
 
-	req->done |= events;
-	if (req->done == REQ_DONE && !nvme_try_complete_req(rq, req->status, req->result))
+	if (done != REQ_DONE && (done | events) == REQ_DONE &&
+	    !nvme_try_complete_req(rq, req->status, req->result))
 		complete_rq(rq);
 }
 
@@ -212,15 +213,12 @@ static enum blk_eh_timer_return timed_out(struct request *rq)
 		 nvme_cid(rq), nvme_req(rq)->cmd->common.opcode);
 	if (nvme_ctrl_state(ctrl) == NVME_CTRL_LIVE) {
 		nvme_kofi_recover(queue->host);
-		return BLK_EH_RESET_TIMER;
+	} else if (!nvme_kofi_stop_queue(queue)) {
+		/* The target cannot access the data, and setup or removal wait for the request. */
+		nvmf_complete_timed_out_request(rq);
+		return BLK_EH_DONE;
 	}
-	/*
-	 * Setup and removal of the controller wait for the request: completes it as soon as the
-	 * target cannot access its data.
-	 */
-	nvme_kofi_stop_queue(queue);
-	nvmf_complete_timed_out_request(rq);
-	return BLK_EH_DONE;
+	return BLK_EH_RESET_TIMER;
 }
 
 static int init_request(struct blk_mq_tag_set *set, struct request *rq, unsigned int index,
@@ -228,7 +226,7 @@ static int init_request(struct blk_mq_tag_set *set, struct request *rq, unsigned
 {
 	struct nvme_kofi_request *req = blk_mq_rq_to_pdu(rq);
 
-	req->done = REQ_DONE;
+	atomic_set(&req->done, REQ_DONE);
 	req->req.ctrl = set->driver_data;
 	req->req.cmd = &req->cmd;
 	return 0;
