@@ -218,7 +218,8 @@ static inline int fi_reject(struct fid_pep *pep, fid_t handle,
  * * 0 - the direction is closed
  * * -FI_ENOTCONN - the endpoint was never connected
  * * -FI_EBADFLAGS - flags other than FI_READ and FI_WRITE
- * * -FI_ETIMEDOUT - FI_WRITE: not all transmits have completed in ten seconds
+ * * -FI_ETIMEDOUT - not all transmits have completed in ten seconds: with FI_WRITE
+ *   they go on, else regions of the endpoint stay valid until it is closed
  * * -FI_EOPBADSTATE - in atomic context
  */
 static inline int fi_shutdown(struct fid_ep *ep, u64 flags)

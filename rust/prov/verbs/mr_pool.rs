@@ -66,6 +66,9 @@ pub(super) struct MrPool {
     records: KVVec<KeyRecord>,
     #[pin]
     state: FastLockIrq<PoolState>,
+    /// Held while closed regions are freed, so that a second call returns after that.
+    #[pin]
+    freeing: Mutex<()>,
 }
 
 impl MrPool {
@@ -95,6 +98,7 @@ impl MrPool {
             max_pages: pages,
             records,
             state <- FastLockIrq::new(state, c"kofi::verbs::MrPool", static_lock_class!()),
+            freeing <- new_mutex!((), "kofi::verbs::MrPool::freeing"),
         }))
     }
 
@@ -155,6 +159,7 @@ impl MrPool {
     /// Frees the closed regions whose keys may be valid, which ends the keys, and recycles the consumer's regions. No
     /// work request in the queue pair names them. May sleep.
     pub(super) fn free_closed(&self) {
+        let _freeing = self.freeing.lock();
         let mut closed = mem::take(&mut self.state.lock().closed);
         while let Some(mut region) = closed.pop() {
             if let Some(own) = Region::from_core(region.core_mut()) {

@@ -294,8 +294,7 @@ impl Endpoint {
             ShutdownAction::CloseReceives => Ok(()),
             ShutdownAction::AwaitFlush => {
                 self.wait_until_drained();
-                self.end_closed_regions();
-                Ok(())
+                self.end_closed_regions()
             }
             ShutdownAction::Disconnect => {
                 self.flush_qp();
@@ -303,9 +302,8 @@ impl Endpoint {
                     let _ = id.disconnect();
                 }
                 self.drain();
-                self.end_closed_regions();
                 self.report_shutdown();
-                Ok(())
+                self.end_closed_regions()
             }
         }
     }

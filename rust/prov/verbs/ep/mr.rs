@@ -206,15 +206,20 @@ impl Endpoint {
 
     /// Ends the access of peers to the regions that were closed when the connection had ended. It has ended, and its
     /// queues have been drained. May sleep.
-    pub(super) fn end_closed_regions(&self) {
+    ///
+    /// # Errors
+    ///
+    /// -FI_ETIMEDOUT if the device does not complete what has been posted: the regions stay valid until the endpoint is
+    /// closed.
+    pub(super) fn end_closed_regions(&self) -> Result {
         let Some(pool) = self.regions.pool.as_ref() else {
-            return;
+            return Ok(());
         };
         // The pool gets a region when its flushed invalidation has completed.
-        match self.drain_transmits() {
-            Ok(()) => pool.free_closed(),
-            Err(_) => self.sq.warn(STALLED_MESSAGE),
-        }
+        self.drain_transmits()
+            .inspect_err(|_| self.sq.warn(STALLED_MESSAGE))?;
+        pool.free_closed();
+        Ok(())
     }
 
     /// Posts a work request for a region.
