@@ -40,6 +40,7 @@
 #ifndef KOFI_BENCH_H
 #define KOFI_BENCH_H
 
+#include <linux/atomic.h>
 #include <linux/completion.h>
 #include <linux/kernel.h>
 #include <linux/ktime.h>
@@ -112,6 +113,7 @@ enum {
  * @pairs: number of pairs of ends that run at the same time, in one domain
  * @deadline: timeout of the test, in jiffies
  * @failed: one side has failed, and the other stops waiting
+ * @ready: number of clients that have ended their warm-up, with several pairs
  * @ns: duration of each lap; the fastest is one that nothing preempted. For a test
  *	of calls, the durations of each kind of call. Not used with several pairs
  */
@@ -127,6 +129,7 @@ struct bench_test {
 	unsigned int		pairs;
 	unsigned long		deadline;
 	bool			failed;
+	atomic_t		ready;
 	u64			*ns;
 };
 

@@ -432,6 +432,17 @@ static int bench_pass(struct bench_end *end, bool client, unsigned int iters)
 	return bench_recv_stream(end, iters);
 }
 
+/* Waits until the clients of all pairs have ended their warm-up. */
+static int bench_meet(struct bench_test *test)
+{
+	int ret = 0;
+
+	atomic_inc(&test->ready);
+	while (!ret && atomic_read(&test->ready) < test->pairs)
+		ret = bench_yield(test);
+	return ret;
+}
+
 /* Runs the passes of a side: a warm-up, then the measured pass. */
 static int bench_passes(struct bench_end *end, bool client)
 {
@@ -446,8 +457,12 @@ static int bench_passes(struct bench_end *end, bool client)
 	ret = bench_pass(end, client, test->lap);
 	if (ret)
 		return ret;
-	if (client && test->kind != BENCH_REGISTER_PAIRS)
+	if (client && test->kind == BENCH_REGISTER_PAIRS)
+		ret = bench_meet(test);
+	else if (client)
 		end->side.clock = test->ns;
+	if (ret)
+		return ret;
 	end->side.start = ktime_get_ns();
 	ret = bench_pass(end, client, test->lap * test->laps);
 	end->side.end = ktime_get_ns();
