@@ -146,15 +146,14 @@ impl Peer {
         let Some((conn, _)) = self.conn.as_mut().and_then(Conn::short_target) else {
             return false;
         };
+        let (way, _) = access;
+        // If not, the general path defers the operation.
+        if !conn.may_access(way) {
+            return false;
+        }
         let Some(mut packet) = tx_pool.try_take(&mut self.tx_share) else {
             return false;
         };
-        let (way, _) = access;
-        // The general path has the operation deferred.
-        if !conn.may_access(way) {
-            tx_pool.put(packet, &mut self.tx_share, false);
-            return false;
-        }
         packet.begin(comp);
         packet.peer_idx = peer_idx;
         packet.conn_gen = conn.conn_gen;
