@@ -76,6 +76,18 @@ void rust_helper_ib_dma_unmap_page(struct ib_device *device, u64 addr, size_t si
 	ib_dma_unmap_page(device, addr, size, direction);
 }
 
+int rust_helper_ib_dma_map_sg(struct ib_device *device, struct scatterlist *sg, int nents,
+			      enum dma_data_direction direction)
+{
+	return ib_dma_map_sg(device, sg, nents, direction);
+}
+
+void rust_helper_ib_dma_unmap_sg(struct ib_device *device, struct scatterlist *sg, int nents,
+				 enum dma_data_direction direction)
+{
+	ib_dma_unmap_sg(device, sg, nents, direction);
+}
+
 void rust_helper_ib_dma_sync_single_for_cpu(struct ib_device *device, u64 addr, size_t size,
 					    enum dma_data_direction direction)
 {

@@ -242,16 +242,23 @@ impl ScatterList<'_> {
     }
 
     /// Returns the next entry, which is valid.
+    #[inline(always)]
     fn advance(&mut self) -> Option<*mut scatterlist> {
         self.remaining = self.remaining.checked_sub(1)?;
         let at = self.next;
         if self.remaining > 0 {
-            // SAFETY: By the invariant another entry follows.
-            self.next = unsafe { bindings::sg_next(at) };
+            let behind = at.wrapping_add(1);
+            // SAFETY: By the invariant another entry follows: it is behind this one, or a link to it is.
+            self.next = match unsafe { (*behind).page_link } & (bindings::SG_CHAIN as usize) {
+                0 => behind,
+                // SAFETY: As above.
+                _ => unsafe { bindings::sg_next(at) },
+            };
         }
         Some(at)
     }
 
+    #[inline(always)]
     fn next_entry(&mut self) -> Option<VectorEntry> {
         let at = self.advance()?;
         // SAFETY: By the invariant it is a valid entry.

@@ -12,7 +12,10 @@ use core::{
 };
 pub(crate) use kernel::dma::DataDirection;
 use kernel::{
-    bindings::page,
+    bindings::{
+        page,
+        scatterlist, //
+    },
     page::PAGE_SIZE, //
 };
 
@@ -77,6 +80,47 @@ impl DmaMapper {
             len: range.len,
             direction,
         })
+    }
+
+    /// Maps the ranges of a terminated list, whose entries get the DMA addresses; the device may have merged some.
+    /// Returns the number of DMA ranges. Any context; with an IOMMU it may allocate.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` when the device or the IOMMU cannot map them.
+    ///
+    /// # Safety
+    ///
+    /// The device may access the memory of the ranges until they are unmapped.
+    pub(crate) unsafe fn map_list(
+        &self,
+        list: &mut [scatterlist],
+        direction: DataDirection,
+    ) -> Result<u32> {
+        let (first, count) = (list.as_mut_ptr(), list.len() as c_int);
+        // SAFETY: A `DeviceRef` keeps the device registered; the list has `count` entries, and the caller guarantees
+        // their memory.
+        let mapped =
+            unsafe { bindings::ib_dma_map_sg(self.device.raw(), first, count, direction.into()) };
+        match u32::try_from(mapped) {
+            Ok(mapped @ 1..) => {
+                self.active.add(1, Relaxed);
+                Ok(mapped)
+            }
+            _ => Err(ENOMEM),
+        }
+    }
+
+    /// Undoes [`Self::map_list`] with the same arguments. Any context.
+    ///
+    /// # Safety
+    ///
+    /// The list was mapped by this object, and no operation with its addresses is outstanding.
+    pub(crate) unsafe fn unmap_list(&self, list: &mut [scatterlist], direction: DataDirection) {
+        let (first, count) = (list.as_mut_ptr(), list.len() as c_int);
+        // SAFETY: By this function's contract.
+        unsafe { bindings::ib_dma_unmap_sg(self.device.raw(), first, count, direction.into()) };
+        self.active.add(-1, Relaxed);
     }
 
     /// Returns whether writes of the CPU or the device are visible to the other only after the
@@ -155,16 +199,6 @@ pub(crate) struct DmaMapping {
 }
 
 impl DmaMapping {
-    /// Returns the mapping that had this address and length; `None` for an empty one. The caller has dropped the
-    /// object of the mapping.
-    pub(super) fn from_parts(addr: u64, len: usize, direction: DataDirection) -> Option<Self> {
-        Some(Self {
-            addr,
-            len: NonZeroUsize::new(len)?,
-            direction,
-        })
-    }
-
     /// Returns the DMA address.
     #[inline]
     pub(crate) fn addr(&self) -> u64 {
@@ -267,6 +301,26 @@ impl PhysRange {
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len.get()
+    }
+
+    /// Returns the entry of a scatterlist for the range; `EINVAL` if an entry cannot have its length or offset.
+    #[inline(always)]
+    pub(super) fn to_entry(self) -> Result<scatterlist> {
+        let mut entry: scatterlist = pin_init::zeroed();
+        entry.page_link = self.page as usize;
+        entry.offset = u32::try_from(self.offset).map_err(|_| EINVAL)?;
+        entry.length = u32::try_from(self.len()).map_err(|_| EINVAL)?;
+        Ok(entry)
+    }
+
+    /// Returns a number for the first byte: the numbers of two bytes differ by as much as their physical addresses, if
+    /// the descriptors of all pages are in one array, and otherwise at least within a page.
+    #[inline(always)]
+    pub(super) fn position(&self) -> u64 {
+        let index = self.page as usize / core::mem::size_of::<page>();
+        (index as u64)
+            .wrapping_mul(PAGE_SIZE as u64)
+            .wrapping_add(self.offset as u64)
     }
 }
 

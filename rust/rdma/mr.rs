@@ -159,7 +159,7 @@ impl FastMr {
         if list.pages() > max_pages || !list.starts_like(iova) {
             return Err(EINVAL);
         }
-        let (count, total) = (list.len() as c_int, list.total());
+        let (count, total) = (list.dma_ranges() as c_int, list.total());
         // Larger pages make rxe allocate memory.
         // SAFETY: By the invariant `raw` is valid. The list is terminated, and only read; its addresses are mapped,
         // as the caller guarantees.

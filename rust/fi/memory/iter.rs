@@ -62,6 +62,17 @@ impl VectorEntry {
     }
 }
 
+impl PageRange {
+    #[inline(always)]
+    fn to_entry(&self) -> VectorEntry {
+        // INVARIANT: By the type invariant.
+        VectorEntry {
+            start: Start::Page(self.0.bv_page, self.0.bv_offset as usize),
+            len: self.0.bv_len as usize,
+        }
+    }
+}
+
 impl Memory<'_> {
     /// Returns the number of entries.
     #[inline]
@@ -100,6 +111,33 @@ impl Memory<'_> {
         Ok(())
     }
 
+    /// Calls `f` for each entry in order, as [`Self::for_each`], in a loop of its own for each form of vector: for vectors
+    /// of many pages.
+    #[inline(always)]
+    pub(crate) fn for_each_fast(&self, mut f: impl FnMut(VectorEntry) -> Result) -> Result {
+        match *self {
+            Self::Segments(segments) => {
+                for segment in segments {
+                    f(VectorEntry {
+                        start: Start::Address(segment.addr()),
+                        len: segment.len(),
+                    })?;
+                }
+            }
+            Self::PageRanges(ranges) => {
+                for range in ranges {
+                    f(range.to_entry())?;
+                }
+            }
+            Self::ScatterList(mut list) => {
+                while let Some(entry) = list.next_entry() {
+                    f(entry)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Implements [`Self::for_each`] for pages, out of line to keep the path for addresses short.
     #[inline(never)]
     fn for_each_in_pages(&self, f: &mut dyn FnMut(VectorEntry) -> Result) -> Result {
@@ -122,12 +160,9 @@ impl Memory<'_> {
                 })
             }
             Self::PageRanges(rest) => {
-                let (PageRange(extent), behind) = rest.split_first()?;
+                let (range, behind) = rest.split_first()?;
                 *rest = behind;
-                Some(VectorEntry {
-                    start: Start::Page(extent.bv_page, extent.bv_offset as usize),
-                    len: extent.bv_len as usize,
-                })
+                Some(range.to_entry())
             }
             Self::ScatterList(list) => list.next_entry(),
         }

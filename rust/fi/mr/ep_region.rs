@@ -54,7 +54,7 @@ impl RegionMemory<'_> {
             Ok(())
         };
         match *self {
-            Self::Kernel(memory) => memory.for_each(|part| match part.start() {
+            Self::Kernel(memory) => memory.for_each_fast(|part| match part.start() {
                 Start::Address(addr) => add(addr, part.len()),
                 Start::Page(_, offset) => add(offset, part.len()),
             })?,

@@ -118,28 +118,26 @@ impl Region {
         self.bound.take().map(|bound| bound.mr)
     }
 
-    /// Maps the ranges of `memory` in `direction`, and appends them to the page list.
+    /// Appends the ranges of `memory` to the page list, and maps them in `direction`.
     ///
     /// # Safety
     ///
     /// The list is empty; the memory is valid until [`Self::unmap`].
     unsafe fn map_kernel(&mut self, memory: Memory<'_>, direction: DataDirection) -> Result {
         let (list, dma) = (&mut self.list, self.pd.dma());
-        memory.for_each(|part| {
-            let mut map = |range| {
-                // SAFETY: By this function's safety requirement.
-                unsafe { list.map(dma, range, direction) }
-            };
+        memory.for_each_fast(|part| {
             match part.start() {
                 Start::Address(addr) => {
                     for range in PhysRanges::new(addr, part.len())? {
-                        map(range?)?;
+                        list.append(range?)?;
                     }
                 }
-                Start::Page(..) => map(phys_range(&part)?)?,
+                Start::Page(..) => list.append(phys_range(&part)?)?,
             }
             Ok(())
-        })
+        })?;
+        // SAFETY: By this function's safety requirement, and the list was empty.
+        Ok(unsafe { list.map(dma, direction) }?)
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) fn kernel_addr(part: &VectorEntry) -> Result<usize> {
 }
 
 /// Returns the physical range of a part that begins in a page.
+#[inline(always)]
 pub(super) fn phys_range(part: &VectorEntry) -> Result<PhysRange> {
     let Start::Page(page, offset) = part.start() else {
         return Err(Errno::EINVAL);

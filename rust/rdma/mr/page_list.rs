@@ -10,12 +10,14 @@ use crate::rdma::{
     dma::{
         DataDirection,
         DmaMapper,
-        DmaMapping,
         PhysRange, //
     },
     prelude::*, //
 };
 use kernel::bindings::scatterlist;
+
+/// True if the descriptors of all pages are in one array, so that their distance is that of the pages.
+const HAS_PAGE_ARRAY: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM));
 
 /// Size of a page in bytes.
 pub(super) const PAGE_LEN: u32 = 4096;
@@ -67,8 +69,16 @@ pub(crate) struct PageList {
     max_pages: u32,
     count: PageCount,
     total: u64,
-    /// Direction of the mappings that this list has to undo; `None` for ranges that others have mapped.
-    direction: Option<DataDirection>,
+    /// Mapping of the ranges that this list has to undo; `None` for ranges that others have mapped.
+    mapping: Option<Mapping>,
+}
+
+/// Mapping of a list.
+#[derive(Clone, Copy)]
+struct Mapping {
+    direction: DataDirection,
+    /// Number of DMA ranges, which are in the first entries of the list.
+    count: u32,
 }
 
 impl PageList {
@@ -84,13 +94,17 @@ impl PageList {
             max_pages,
             count: PageCount::default(),
             total: 0,
-            direction: None,
+            mapping: None,
         })
     }
 
-    /// Returns the number of ranges.
-    pub(crate) fn len(&self) -> usize {
-        self.ranges.len()
+    /// Returns the number of DMA ranges.
+    pub(super) fn dma_ranges(&self) -> u32 {
+        match self.mapping {
+            Some(mapping) => mapping.count,
+            // As many as pages, at most.
+            None => self.ranges.len() as u32,
+        }
     }
 
     /// Returns the number of pages.
@@ -113,79 +127,80 @@ impl PageList {
         page_offset(addr) == page_offset(self.first_addr())
     }
 
+    /// Counts a range of `len` bytes at `addr`, which stands for its DMA address.
+    #[inline(always)]
+    fn count_range(&mut self, addr: u64, len: usize) -> Result {
+        let mut count = self.count;
+        count.add(addr, len as u64).ok_or(EINVAL)?;
+        if count.pages > self.max_pages {
+            return Err(EINVAL);
+        }
+        self.count = count;
+        self.total += len as u64;
+        Ok(())
+    }
+
     /// Appends a DMA range that others keep mapped.
     ///
     /// # Errors
     ///
     /// `EINVAL` for a range that is empty, wraps around, leaves a gap or does not fit.
     pub(crate) fn push(&mut self, addr: u64, len: usize) -> Result {
-        let mut count = self.count;
-        count.add(addr, len as u64).ok_or(EINVAL)?;
-        if count.pages > self.max_pages {
-            return Err(EINVAL);
-        }
+        self.count_range(addr, len)?;
         // Not longer than the pages.
         let short = u32::try_from(len).map_err(|_| EINVAL)?;
         let mut entry = pin_init::zeroed();
         // SAFETY: `entry` is a local scatterlist entry.
         unsafe { bindings::kofi_sg_set_dma(&mut entry, addr, short) };
-        self.ranges
-            .push_within_capacity(entry)
-            .map_err(|_| EINVAL)?;
-        self.count = count;
-        self.total += len as u64;
-        Ok(())
+        self.ranges.push_within_capacity(entry).map_err(|_| EINVAL)
     }
 
-    /// Maps memory and appends it. Any context.
+    /// Appends memory, for [`Self::map`]. Memory that continues that of the last entry becomes part of it. Any context.
     ///
     /// # Errors
     ///
-    /// `ENOMEM` when the device or the IOMMU cannot map it, and the errors of [`Self::push`].
+    /// `EINVAL` for a range that leaves a gap or does not fit.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, range: PhysRange) -> Result {
+        let (position, entry) = (range.position(), range.to_entry()?);
+        let continues = HAS_PAGE_ARRAY && self.count.end == position;
+        self.count_range(position, range.len())?;
+        if let Some(last) = self.ranges.last_mut().filter(|_| continues) {
+            // Not longer than the pages, of which a region has fewer than 2^20.
+            last.length += entry.length;
+            return Ok(());
+        }
+        self.ranges.push_within_capacity(entry).map_err(|_| EINVAL)
+    }
+
+    /// Maps the memory that has been appended. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` when the device or the IOMMU cannot map it.
     ///
     /// # Safety
     ///
-    /// The device may access the memory of `range` until [`Self::clear`] is called. Until then all ranges of the
-    /// list are mapped by this function, with the same direction.
-    pub(crate) unsafe fn map(
-        &mut self,
-        dma: &DmaMapper,
-        range: PhysRange,
-        direction: DataDirection,
-    ) -> Result {
+    /// All entries come from [`Self::append`]. The device may access their memory until [`Self::clear`] is called.
+    pub(crate) unsafe fn map(&mut self, dma: &DmaMapper, direction: DataDirection) -> Result {
+        let _ = self.as_terminated();
         // SAFETY: By this function's safety requirement.
-        let mapping = unsafe { dma.map(range, direction) }?;
-        match self.push(mapping.addr(), mapping.len()) {
-            Ok(()) => {
-                self.direction = Some(direction);
-                Ok(())
-            }
-            Err(error) => {
-                // SAFETY: It was mapped above, and no device knows of it.
-                unsafe { dma.unmap(mapping) };
-                Err(error)
-            }
-        }
+        let count = unsafe { dma.map_list(&mut self.ranges, direction) }?;
+        self.mapping = Some(Mapping { direction, count });
+        Ok(())
     }
 
-    /// Empties the list, and unmaps what [`Self::map`] has mapped, by the same `dma`. Any context.
+    /// Empties the list, and undoes [`Self::map`], by the same `dma`. Any context.
     ///
     /// # Safety
     ///
     /// The device does not access the ranges any more.
     pub(crate) unsafe fn clear(&mut self, dma: &DmaMapper) {
-        let direction = self.direction.take();
-        while let Some(range) = self.ranges.pop() {
-            let Some(direction) = direction else {
-                continue;
-            };
-            if let Some(mapping) =
-                DmaMapping::from_parts(range.dma_address, range.length as usize, direction)
-            {
-                // SAFETY: It has been mapped by `map`, and by this function's safety requirement.
-                unsafe { dma.unmap(mapping) };
-            }
+        if let Some(mapping) = self.mapping.take() {
+            // SAFETY: It has been mapped by `map`, and by this function's safety requirement.
+            unsafe { dma.unmap_list(&mut self.ranges, mapping.direction) };
         }
+        self.ranges.truncate(0);
         self.count = PageCount::default();
         self.total = 0;
     }
@@ -203,6 +218,7 @@ impl PageList {
 #[kunit_tests(kofi_rdma_page_list)]
 mod tests {
     use super::*;
+    use crate::rdma::dma::PhysRanges;
 
     /// Returns the number of pages of these ranges; `None` if one leaves a gap.
     fn pages_of(ranges: &[(u64, u64)]) -> Option<u32> {
@@ -245,10 +261,41 @@ mod tests {
             list.push(0x4000, 0x10)?;
             assert!(list.push(0x4010, 0).is_err());
             assert!(list.push(0x4010, 0x10).is_err());
-            assert_eq!((list.len(), list.pages(), list.total()), (2, 2, 0x810));
+            assert_eq!(
+                (list.dma_ranges(), list.pages(), list.total()),
+                (2, 2, 0x810)
+            );
             assert!(list.starts_like(0x9800) && !list.starts_like(0x9000));
             list.ranges.truncate(0);
             (list.count, list.total) = (PageCount::default(), 0);
+        }
+        Ok(())
+    }
+    #[test]
+    fn mr_03_memory_that_continues_is_one_entry() -> Result {
+        let mut memory: KVec<u8> = KVec::with_capacity(4 * PAGE_LEN as usize, GFP_KERNEL)?;
+        let start = memory.as_mut_ptr() as usize;
+        let mut list = PageList::new(4)?;
+        // Two halves of a page, the next page, and one that leaves a page out.
+        for (from, len, entries, pages) in [
+            (0, 2048, 1, 1),
+            (2048, 2048, 1, 1),
+            (4096, 4096, 1, 2),
+            (3 * 4096, 4096, 2, 3),
+        ] {
+            for range in PhysRanges::new(start + from, len)? {
+                list.append(range?)?;
+            }
+            let entries = if HAS_PAGE_ARRAY {
+                entries
+            } else {
+                list.ranges.len()
+            };
+            assert_eq!((list.ranges.len(), list.pages()), (entries, pages));
+        }
+        assert_eq!(list.total(), 3 * 4096);
+        for range in PhysRanges::new(start + 8, 8)? {
+            assert!(list.append(range?).is_err());
         }
         Ok(())
     }
