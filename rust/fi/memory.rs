@@ -37,6 +37,7 @@ pub(super) use buffer::{
     ReclaimRight,
     SharedBuffer, //
 };
+pub(crate) use iter::EntryVisitor;
 pub use iter::{
     Start,
     VectorEntry, //

@@ -6,7 +6,10 @@ mod layout;
 mod page_list;
 
 pub(crate) use layout::DmaSegment;
-pub(crate) use page_list::PageList;
+pub(crate) use page_list::{
+    PageList,
+    PageListBuilder, //
+};
 
 use super::{
     pd::Pd,

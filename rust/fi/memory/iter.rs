@@ -62,6 +62,16 @@ impl VectorEntry {
     }
 }
 
+/// User of the entries of a vector, for [`Memory::visit`]. Its functions are compiled into the loops, if they are
+/// `#[inline(always)]`, as no closure can be.
+pub(crate) trait EntryVisitor {
+    /// Takes an entry of `len` bytes at a kernel address.
+    fn visit_address(&mut self, addr: usize, len: usize) -> Result;
+
+    /// Takes an entry that starts in a page.
+    fn visit_page(&mut self, entry: VectorEntry) -> Result;
+}
+
 impl PageRange {
     #[inline(always)]
     fn to_entry(&self) -> VectorEntry {
@@ -111,27 +121,23 @@ impl Memory<'_> {
         Ok(())
     }
 
-    /// Calls `f` for each entry in order, as [`Self::for_each`], in a loop of its own for each form of vector: for vectors
-    /// of many pages.
+    /// Passes each entry to `visitor` in order, in a loop of its own for each form of vector: for vectors of many pages.
     #[inline(always)]
-    pub(crate) fn for_each_fast(&self, mut f: impl FnMut(VectorEntry) -> Result) -> Result {
+    pub(crate) fn visit(&self, visitor: &mut impl EntryVisitor) -> Result {
         match *self {
             Self::Segments(segments) => {
                 for segment in segments {
-                    f(VectorEntry {
-                        start: Start::Address(segment.addr()),
-                        len: segment.len(),
-                    })?;
+                    visitor.visit_address(segment.addr(), segment.len())?;
                 }
             }
             Self::PageRanges(ranges) => {
                 for range in ranges {
-                    f(range.to_entry())?;
+                    visitor.visit_page(range.to_entry())?;
                 }
             }
             Self::ScatterList(mut list) => {
                 while let Some(entry) = list.next_entry() {
-                    f(entry)?;
+                    visitor.visit_page(entry)?;
                 }
             }
         }

@@ -19,8 +19,10 @@ use crate::{
         domain::Domain,
         ep::Endpoint,
         memory::{
+            EntryVisitor,
             ScatterList,
-            Start, //
+            Start,
+            VectorEntry, //
         },
         prelude::*,
         provider, //
@@ -43,29 +45,40 @@ impl RegionMemory<'_> {
     ///
     /// -FI_EINVAL for no entries, an empty entry, or an overflow.
     fn pages(&self) -> Result<usize> {
-        let mut pages = 0usize;
-        // Only the offset in the page counts of an address.
-        let mut add = |addr: usize, len: usize| {
-            Errno::EINVAL.when(len == 0)?;
-            let end = (addr % PAGE_LEN).checked_add(len).ok_or(Errno::EINVAL)?;
-            pages = pages
-                .checked_add(end.div_ceil(PAGE_LEN))
-                .ok_or(Errno::EINVAL)?;
-            Ok(())
-        };
+        let mut counter = PageCounter(0);
         match *self {
-            Self::Kernel(memory) => memory.for_each_fast(|part| match part.start() {
-                Start::Address(addr) => add(addr, part.len()),
-                Start::Page(_, offset) => add(offset, part.len()),
-            })?,
+            Self::Kernel(memory) => memory.visit(&mut counter)?,
             Self::Mapped(mut list) => {
                 while let Some((addr, len)) = list.next_dma() {
-                    add(addr as usize, len)?;
+                    counter.visit_address(addr as usize, len)?;
                 }
             }
         }
-        Errno::EINVAL.when(pages == 0)?;
-        Ok(pages)
+        Errno::EINVAL.when(counter.0 == 0)?;
+        Ok(counter.0)
+    }
+}
+
+/// Number of pages that entries touch.
+struct PageCounter(usize);
+
+impl EntryVisitor for PageCounter {
+    // Only the offset in the page counts of an address.
+    #[inline(always)]
+    fn visit_address(&mut self, addr: usize, len: usize) -> Result {
+        Errno::EINVAL.when(len == 0)?;
+        let end = (addr % PAGE_LEN).checked_add(len).ok_or(Errno::EINVAL)?;
+        let more = end.div_ceil(PAGE_LEN);
+        self.0 = self.0.checked_add(more).ok_or(Errno::EINVAL)?;
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn visit_page(&mut self, entry: VectorEntry) -> Result {
+        match entry.start() {
+            Start::Address(addr) => self.visit_address(addr, entry.len()),
+            Start::Page(_, offset) => self.visit_address(offset, entry.len()),
+        }
     }
 }
 

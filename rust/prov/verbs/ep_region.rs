@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     fi::{
-        memory::Start,
+        memory::{
+            EntryVisitor,
+            VectorEntry, //
+        },
         mr::{
             ep_region::{
                 EpRegion,
@@ -28,7 +31,8 @@ use crate::{
         mr::{
             self,
             FastMr,
-            PageList, //
+            PageList,
+            PageListBuilder, //
         },
     },
 };
@@ -125,19 +129,29 @@ impl Region {
     /// The list is empty; the memory is valid until [`Self::unmap`].
     unsafe fn map_kernel(&mut self, memory: Memory<'_>, direction: DataDirection) -> Result {
         let (list, dma) = (&mut self.list, self.pd.dma());
-        memory.for_each_fast(|part| {
-            match part.start() {
-                Start::Address(addr) => {
-                    for range in PhysRanges::new(addr, part.len())? {
-                        list.append(range?)?;
-                    }
-                }
-                Start::Page(..) => list.append(phys_range(&part)?)?,
-            }
-            Ok(())
-        })?;
+        let mut builder = ListBuilder(list.builder());
+        memory.visit(&mut builder)?;
+        builder.0.finish()?;
         // SAFETY: By this function's safety requirement, and the list was empty.
         Ok(unsafe { list.map(dma, direction) }?)
+    }
+}
+
+/// Builder of the page list of a region.
+struct ListBuilder<'a>(PageListBuilder<'a>);
+
+impl EntryVisitor for ListBuilder<'_> {
+    #[inline(never)]
+    fn visit_address(&mut self, addr: usize, len: usize) -> Result {
+        for range in PhysRanges::new(addr, len)? {
+            self.0.append(range?)?;
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn visit_page(&mut self, entry: VectorEntry) -> Result {
+        Ok(self.0.append(phys_range(&entry)?)?)
     }
 }
 

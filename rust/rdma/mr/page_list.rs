@@ -41,6 +41,22 @@ struct PageCount {
 }
 
 impl PageCount {
+    /// Adds whole pages behind whole pages; returns false, without any effect, for any other range. The position of a
+    /// page, unlike a DMA address, is far from the end of the numbers.
+    #[inline(always)]
+    fn add_pages(&mut self, position: u64, len: u64) -> bool {
+        let is_whole = (position | len | self.end) % u64::from(PAGE_LEN) == 0;
+        let more = u32::try_from(len / u64::from(PAGE_LEN)).ok();
+        let pages = more.and_then(|more| self.pages.checked_add(more));
+        match pages.filter(|_| is_whole) {
+            Some(pages) => {
+                (self.pages, self.end) = (pages, position + len);
+                true
+            }
+            None => false,
+        }
+    }
+
     /// Adds a range; `None`, without any effect, if it wraps around or leaves a gap.
     fn add(&mut self, addr: u64, len: u64) -> Option<()> {
         let last = addr.checked_add(len.checked_sub(1)?)?;
@@ -127,53 +143,42 @@ impl PageList {
         page_offset(addr) == page_offset(self.first_addr())
     }
 
-    /// Counts a range of `len` bytes at `addr`, which stands for its DMA address.
-    #[inline(always)]
-    fn count_range(&mut self, addr: u64, len: usize) -> Result {
-        let mut count = self.count;
-        count.add(addr, len as u64).ok_or(EINVAL)?;
-        if count.pages > self.max_pages {
-            return Err(EINVAL);
-        }
-        self.count = count;
-        self.total += len as u64;
-        Ok(())
-    }
-
     /// Appends a DMA range that others keep mapped.
     ///
     /// # Errors
     ///
     /// `EINVAL` for a range that is empty, wraps around, leaves a gap or does not fit.
     pub(crate) fn push(&mut self, addr: u64, len: usize) -> Result {
-        self.count_range(addr, len)?;
+        let mut count = self.count;
+        count.add(addr, len as u64).ok_or(EINVAL)?;
+        if count.pages > self.max_pages {
+            return Err(EINVAL);
+        }
         // Not longer than the pages.
         let short = u32::try_from(len).map_err(|_| EINVAL)?;
         let mut entry = pin_init::zeroed();
         // SAFETY: `entry` is a local scatterlist entry.
         unsafe { bindings::kofi_sg_set_dma(&mut entry, addr, short) };
-        self.ranges.push_within_capacity(entry).map_err(|_| EINVAL)
+        self.ranges
+            .push_within_capacity(entry)
+            .map_err(|_| EINVAL)?;
+        self.count = count;
+        self.total += len as u64;
+        Ok(())
     }
 
-    /// Appends memory, for [`Self::map`]. Memory that continues that of the last entry becomes part of it. Any context.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` for a range that leaves a gap or does not fit.
+    /// Returns a builder that appends memory for [`Self::map`] to the empty list.
     #[inline(always)]
-    pub(crate) fn append(&mut self, range: PhysRange) -> Result {
-        let (position, entry) = (range.position(), range.to_entry()?);
-        let continues = HAS_PAGE_ARRAY && self.count.end == position;
-        self.count_range(position, range.len())?;
-        if let Some(last) = self.ranges.last_mut().filter(|_| continues) {
-            // Not longer than the pages, of which a region has fewer than 2^20.
-            last.length += entry.length;
-            return Ok(());
+    pub(crate) fn builder(&mut self) -> PageListBuilder<'_> {
+        PageListBuilder {
+            list: self,
+            last: None,
+            count: PageCount::default(),
+            total: 0,
         }
-        self.ranges.push_within_capacity(entry).map_err(|_| EINVAL)
     }
 
-    /// Maps the memory that has been appended. Any context.
+    /// Maps the memory that a builder has appended. Any context.
     ///
     /// # Errors
     ///
@@ -181,7 +186,7 @@ impl PageList {
     ///
     /// # Safety
     ///
-    /// All entries come from [`Self::append`]. The device may access their memory until [`Self::clear`] is called.
+    /// All entries come from [`Self::builder`]. The device may access their memory until [`Self::clear`] is called.
     pub(crate) unsafe fn map(&mut self, dma: &DmaMapper, direction: DataDirection) -> Result {
         let _ = self.as_terminated();
         // SAFETY: By this function's safety requirement.
@@ -212,6 +217,68 @@ impl PageList {
             unsafe { bindings::sg_mark_end(last) };
         }
         self.ranges.as_mut_ptr()
+    }
+}
+
+/// Appends memory to a list. Its state is not that of the list, so that the compiler keeps it in registers.
+pub(crate) struct PageListBuilder<'a> {
+    list: &'a mut PageList,
+    /// Last entry, which is not in the list yet.
+    last: Option<scatterlist>,
+    count: PageCount,
+    total: u64,
+}
+
+impl PageListBuilder<'_> {
+    /// Appends memory. Memory that continues that of the last entry becomes part of it. Any context.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` for a range that leaves a gap or does not fit.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, range: PhysRange) -> Result {
+        let (position, len) = (range.position(), range.len() as u64);
+        let continues = HAS_PAGE_ARRAY && self.count.end == position;
+        if !self.count.add_pages(position, len) {
+            self.count.add(position, len).ok_or(EINVAL)?;
+        }
+        if self.count.pages > self.list.max_pages {
+            return Err(EINVAL);
+        }
+        self.total += len;
+        match &mut self.last {
+            // Not longer than the pages, of which a region has fewer than 2^20.
+            Some(last) if continues => last.length += len as u32,
+            _ => {
+                let entry = range.to_entry()?;
+                self.flush()?;
+                self.last = Some(entry);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn flush(&mut self) -> Result {
+        match self.last.take() {
+            Some(last) => self
+                .list
+                .ranges
+                .push_within_capacity(last)
+                .map_err(|_| EINVAL),
+            None => Ok(()),
+        }
+    }
+
+    /// Completes the list.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the last entry does not fit.
+    pub(crate) fn finish(mut self) -> Result {
+        self.flush()?;
+        (self.list.count, self.list.total) = (self.count, self.total);
+        Ok(())
     }
 }
 
@@ -276,26 +343,38 @@ mod tests {
         let mut memory: KVec<u8> = KVec::with_capacity(4 * PAGE_LEN as usize, GFP_KERNEL)?;
         let start = memory.as_mut_ptr() as usize;
         let mut list = PageList::new(4)?;
+        let mut builder = list.builder();
         // Two halves of a page, the next page, and one that leaves a page out.
-        for (from, len, entries, pages) in [
-            (0, 2048, 1, 1),
-            (2048, 2048, 1, 1),
-            (4096, 4096, 1, 2),
-            (3 * 4096, 4096, 2, 3),
+        for (from, len, pages) in [
+            (0, 2048, 1),
+            (2048, 2048, 1),
+            (4096, 4096, 2),
+            (3 * 4096, 4096, 3),
         ] {
             for range in PhysRanges::new(start + from, len)? {
-                list.append(range?)?;
+                builder.append(range?)?;
             }
-            let entries = if HAS_PAGE_ARRAY {
-                entries
-            } else {
-                list.ranges.len()
-            };
-            assert_eq!((list.ranges.len(), list.pages()), (entries, pages));
+            assert_eq!(builder.count.pages, pages);
         }
-        assert_eq!(list.total(), 3 * 4096);
+        // Bytes within a page that was complete leave a gap.
         for range in PhysRanges::new(start + 8, 8)? {
-            assert!(list.append(range?).is_err());
+            assert!(builder.append(range?).is_err());
+        }
+        builder.finish()?;
+        assert_eq!((list.pages(), list.total()), (3, 3 * 4096));
+        let lengths = list.ranges.iter().map(|range| range.length);
+        assert!(!HAS_PAGE_ARRAY || lengths.eq([2 * 4096, 4096]));
+        Ok(())
+    }
+
+    #[test]
+    fn mr_03_builder_refuses_more_pages_than_the_list_has() -> Result {
+        let mut memory: KVec<u8> = KVec::with_capacity(4 * PAGE_LEN as usize, GFP_KERNEL)?;
+        let start = memory.as_mut_ptr() as usize;
+        let mut list = PageList::new(2)?;
+        let mut builder = list.builder();
+        for range in PhysRanges::new(start, 3 * 4096)? {
+            assert!(builder.append(range?).is_err());
         }
         Ok(())
     }
