@@ -103,10 +103,8 @@ impl DmaMapper {
         let mapped =
             unsafe { bindings::ib_dma_map_sg(self.device.raw(), first, count, direction.into()) };
         match u32::try_from(mapped) {
-            Ok(mapped @ 1..) => {
-                self.active.add(1, Relaxed);
-                Ok(mapped)
-            }
+            // Not counted: the owner of the list undoes the mapping when it is dropped.
+            Ok(mapped @ 1..) => Ok(mapped),
             _ => Err(ENOMEM),
         }
     }
@@ -120,7 +118,6 @@ impl DmaMapper {
         let (first, count) = (list.as_mut_ptr(), list.len() as c_int);
         // SAFETY: By this function's contract.
         unsafe { bindings::ib_dma_unmap_sg(self.device.raw(), first, count, direction.into()) };
-        self.active.add(-1, Relaxed);
     }
 
     /// Returns whether writes of the CPU or the device are visible to the other only after the

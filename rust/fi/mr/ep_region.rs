@@ -39,6 +39,14 @@ pub enum RegionMemory<'a> {
 }
 
 impl RegionMemory<'_> {
+    /// Returns the number of entries, each of which touches a page.
+    fn entries(&self) -> usize {
+        match *self {
+            Self::Kernel(memory) => memory.count(),
+            Self::Mapped(list) => Memory::ScatterList(list).count(),
+        }
+    }
+
     /// Returns the number of pages that the entries touch, each counted alone.
     ///
     /// # Errors
@@ -137,8 +145,24 @@ impl EpRegion {
         memory: RegionMemory<'_>,
         access: Access,
     ) -> Result<ListBox<Self>> {
+        // Most entries are single pages. A region that is too small refuses others.
+        let least = memory.entries();
+        Errno::EINVAL.when(least == 0)?;
+        match Self::map_to(domain, memory, access, least) {
+            Err(Errno::EINVAL) => Self::map_to(domain, memory, access, memory.pages()?),
+            mapped => mapped,
+        }
+    }
+
+    /// Maps `memory` for a region of at least `pages` pages.
+    fn map_to(
+        domain: &Arc<Domain>,
+        memory: RegionMemory<'_>,
+        access: Access,
+        pages: usize,
+    ) -> Result<ListBox<Self>> {
         let held = ChildRef::new(domain)?;
-        let mut region = domain.regions().take(memory.pages()?)?;
+        let mut region = domain.regions().take(pages)?;
         region.step = Step::Mapped;
         region.domain = Some(held);
         match region.core.map(memory, access) {
