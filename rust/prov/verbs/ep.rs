@@ -371,7 +371,7 @@ impl provider::Endpoint for Endpoint {
         to: provider::Destination,
     ) -> Option<Result> {
         match to.tag {
-            None => self.post_inject_fast(operation, segment, flags),
+            None => self.post_inject_fast::<false>(operation, segment, flags),
             Some(_) => None,
         }
     }

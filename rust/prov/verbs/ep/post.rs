@@ -106,7 +106,7 @@ impl Endpoint {
     /// Posts a send or write whose data the driver copies while it posts. Returns None, without any
     /// effect, if the fast path cannot take it.
     #[inline(always)]
-    pub(super) fn post_inject_fast(
+    pub(super) fn post_inject_fast<const LOCKS: bool>(
         &self,
         operation: Operation<'_>,
         segment: &Segment,
@@ -128,7 +128,7 @@ impl Endpoint {
         // SAFETY: As in `post_fast`.
         let slot = unsafe {
             self.sq
-                .reserve_fast::<false>(Context::NULL, (flags, len), OpKind::Silent)
+                .reserve_fast::<LOCKS>(Context::NULL, (flags, len), OpKind::Silent)
         };
         let mut slot = slot?;
         let wr_id = slot.wr_id;
@@ -175,11 +175,8 @@ impl Endpoint {
     /// Posts a send, write or read of any kind, for `fi_send()` and its variants.
     #[inline(always)]
     pub(super) fn post_transmit(&self, operation: Operation<'_>, message: &Message<'_>) -> Result {
-        if let (Operation::Send, Some(single)) = (operation, as_single_xfer(message, FAST_TX_FLAGS))
-        {
-            if let Some(posted) = self.post_fast::<true>(operation, &single) {
-                return posted;
-            }
+        if let Some(posted) = self.post_fast_locked(operation, message) {
+            return posted;
         }
         match message.flags & !FAST_TX_FLAGS {
             // With the other flags known to be clear, the compiler leaves out the code for them.
@@ -194,6 +191,23 @@ impl Endpoint {
                 let message = *message;
                 call_cold(move || self.post_with_rare_flags(operation, message))
             }
+        }
+    }
+
+    /// Posts what the fast path takes, if data calls take the lock. Returns None, without any effect, if it cannot.
+    #[inline(always)]
+    fn post_fast_locked(&self, operation: Operation<'_>, message: &Message<'_>) -> Option<Result> {
+        if let Some(single) = as_single_xfer(message, FAST_TX_FLAGS) {
+            return self.post_fast::<true>(operation, &single);
+        }
+        match message.memory {
+            Memory::Segments([segment])
+                if message.flags & !FAST_TX_FLAGS == FI_INJECT && message.errors_only =>
+            {
+                let flags = message.flags & FAST_TX_FLAGS;
+                self.post_inject_fast::<true>(operation, segment, flags)
+            }
+            _ => None,
         }
     }
 
