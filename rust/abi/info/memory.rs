@@ -39,7 +39,8 @@ pub(super) fn alloc_copy(bytes: &[u8]) -> Result<*mut u8> {
 
 /// Frees an allocation of an [`Info`]; no effect for null.
 pub(super) fn free_ptr<T>(pointer: *mut T) {
-    // SAFETY: Callers pass pointers of an `Info` only: by the type invariant, each is null or a separate allocation.
+    // SAFETY: This private function is for the pointers of an `Info`: by the type invariant, each is null or a
+    // separate allocation.
     unsafe { bindings::kfree(pointer.cast::<c_void>()) };
 }
 

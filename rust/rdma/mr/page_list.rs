@@ -186,7 +186,7 @@ impl PageList {
     ///
     /// # Safety
     ///
-    /// All entries come from [`Self::builder`]. The device may access their memory until [`Self::clear`] is called.
+    /// Each entry comes from [`Self::builder`]. The device may access its memory until [`Self::clear`] is called.
     pub(crate) unsafe fn map(&mut self, dma: &DmaMapper, direction: DataDirection) -> Result {
         let _ = self.as_terminated();
         // SAFETY: By this function's safety requirement.

@@ -70,7 +70,7 @@ while [ $round -lt "${1:-9}" ]; do
 		done
 	done
 	unload kofi_bench kofi_raw || fail "the modules do not unload"
-	# The same with calls that take locks
+	# Calls that take locks, beside the same baseline
 	load_modules safe=1 series=safe_
 	run_tests <<-END
 		lat 64 $((often * 80))
