@@ -194,7 +194,7 @@ mod tests {
     #[test]
     fn new_key_forgets_the_invalidation_of_the_old_one() {
         let record = KeyRecord {
-            base_key: u32::MAX & !KEY_VARIANT,
+            base_key: !KEY_VARIANT,
             state: Atomic::new(0),
         };
         record.set_current(u32::MAX);
