@@ -19,6 +19,10 @@ use kernel::bindings::scatterlist;
 /// True if the descriptors of all pages are in one array, so that their distance is that of the pages.
 const HAS_PAGE_ARRAY: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM));
 
+/// Maximum length of an entry that consists of several ranges, in bytes: the default of `dma_get_max_seg_size()`. A
+/// bounce buffer (swiotlb) takes at most four times that.
+const MAX_MERGED: u64 = 64 << 10;
+
 /// Size of a page in bytes.
 pub(super) const PAGE_LEN: u32 = 4096;
 
@@ -230,7 +234,8 @@ pub(crate) struct PageListBuilder<'a> {
 }
 
 impl PageListBuilder<'_> {
-    /// Appends memory. Memory that continues that of the last entry becomes part of it. Any context.
+    /// Appends memory. Memory that continues that of the last entry becomes part of it, up to [`MAX_MERGED`] bytes. Any
+    /// context.
     ///
     /// # Errors
     ///
@@ -247,8 +252,9 @@ impl PageListBuilder<'_> {
         }
         self.total += len;
         match &mut self.last {
-            // Not longer than the pages, of which a region has fewer than 2^20.
-            Some(last) if continues => last.length += len as u32,
+            Some(last) if continues && u64::from(last.length) + len <= MAX_MERGED => {
+                last.length += len as u32;
+            }
             _ => {
                 let entry = range.to_entry()?;
                 self.flush()?;
@@ -338,6 +344,7 @@ mod tests {
         }
         Ok(())
     }
+
     #[test]
     fn mr_03_memory_that_continues_is_one_entry() -> Result {
         let mut memory: KVec<u8> = KVec::with_capacity(4 * PAGE_LEN as usize, GFP_KERNEL)?;
@@ -364,6 +371,24 @@ mod tests {
         assert_eq!((list.pages(), list.total()), (3, 3 * 4096));
         let lengths = list.ranges.iter().map(|range| range.length);
         assert!(!HAS_PAGE_ARRAY || lengths.eq([2 * 4096, 4096]));
+        Ok(())
+    }
+
+    #[test]
+    fn mr_03_merged_entries_have_a_maximum_length() -> Result {
+        let mut memory: KVec<u8> = KVec::with_capacity(2 * MAX_MERGED as usize, GFP_KERNEL)?;
+        let start = memory.as_mut_ptr() as usize;
+        let mut list = PageList::new(32)?;
+        let mut builder = list.builder();
+        for page in 0..32 {
+            for range in PhysRanges::new(start + page * PAGE_LEN as usize, PAGE_LEN as usize)? {
+                builder.append(range?)?;
+            }
+        }
+        builder.finish()?;
+        assert_eq!((list.pages(), list.total()), (32, 2 * MAX_MERGED));
+        let is_short = |range: &scatterlist| u64::from(range.length) <= MAX_MERGED;
+        assert!(list.ranges.iter().all(is_short));
         Ok(())
     }
 
