@@ -300,6 +300,21 @@ impl PhysRange {
         self.len.get()
     }
 
+    /// Appends `next`, if that continues the range in one array of all page descriptors, and the range then has at most
+    /// `max_len` bytes. Returns whether it has been appended.
+    #[inline(always)]
+    pub(super) fn extend(&mut self, next: &Self, max_len: usize) -> bool {
+        let end = self.offset.wrapping_add(self.len());
+        let end_page = self.page.wrapping_add(end / PAGE_SIZE);
+        let len = self.len.saturating_add(next.len());
+        let continues = next.page == end_page && next.offset == end % PAGE_SIZE;
+        let is_extended = continues && len.get() <= max_len;
+        if is_extended {
+            self.len = len;
+        }
+        is_extended
+    }
+
     /// Returns the entry of a scatterlist for the range; `EINVAL` if an entry cannot have its length or offset.
     #[inline(always)]
     pub(super) fn to_entry(self) -> Result<scatterlist> {

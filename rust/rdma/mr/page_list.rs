@@ -21,7 +21,7 @@ const HAS_PAGE_ARRAY: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM))
 
 /// Maximum length of an entry that consists of several ranges, in bytes: the default of `dma_get_max_seg_size()`. A
 /// bounce buffer (swiotlb) takes at most four times that.
-const MAX_MERGED: u64 = 64 << 10;
+const MAX_MERGED: usize = 64 << 10;
 
 /// Size of a page in bytes.
 pub(super) const PAGE_LEN: u32 = 4096;
@@ -45,22 +45,6 @@ struct PageCount {
 }
 
 impl PageCount {
-    /// Adds whole pages behind whole pages; returns false, without any effect, for any other range. The position of a
-    /// page, unlike a DMA address, is far from the end of the numbers.
-    #[inline(always)]
-    fn add_pages(&mut self, position: u64, len: u64) -> bool {
-        let is_whole = (position | len | self.end) % u64::from(PAGE_LEN) == 0;
-        let more = u32::try_from(len / u64::from(PAGE_LEN)).ok();
-        let pages = more.and_then(|more| self.pages.checked_add(more));
-        match pages.filter(|_| is_whole) {
-            Some(pages) => {
-                (self.pages, self.end) = (pages, position + len);
-                true
-            }
-            None => false,
-        }
-    }
-
     /// Adds a range; `None`, without any effect, if it wraps around or leaves a gap.
     fn add(&mut self, addr: u64, len: u64) -> Option<()> {
         let last = addr.checked_add(len.checked_sub(1)?)?;
@@ -177,8 +161,6 @@ impl PageList {
         PageListBuilder {
             list: self,
             last: None,
-            count: PageCount::default(),
-            total: 0,
         }
     }
 
@@ -224,67 +206,54 @@ impl PageList {
     }
 }
 
-/// Appends memory to a list. Its state is not that of the list, so that the compiler keeps it in registers.
+/// Appends memory to a list.
 pub(crate) struct PageListBuilder<'a> {
     list: &'a mut PageList,
-    /// Last entry, which is not in the list yet.
-    last: Option<scatterlist>,
-    count: PageCount,
-    total: u64,
+    /// Last range, which is not in the list yet.
+    last: Option<PhysRange>,
 }
 
 impl PageListBuilder<'_> {
-    /// Appends memory. Memory that continues that of the last entry becomes part of it, up to [`MAX_MERGED`] bytes. Any
+    /// Appends memory. Memory that continues that of the last range becomes part of it, up to [`MAX_MERGED`] bytes. Any
     /// context.
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a range that leaves a gap or does not fit.
+    /// `EINVAL` if the range before this one leaves a gap or does not fit.
     #[inline(always)]
     pub(crate) fn append(&mut self, range: PhysRange) -> Result {
-        let (position, len) = (range.position(), range.len() as u64);
-        let continues = HAS_PAGE_ARRAY && self.count.end == position;
-        if !self.count.add_pages(position, len) {
-            self.count.add(position, len).ok_or(EINVAL)?;
+        let last = self.last.as_mut().filter(|_| HAS_PAGE_ARRAY);
+        if last.is_some_and(|last| last.extend(&range, MAX_MERGED)) {
+            return Ok(());
         }
-        if self.count.pages > self.list.max_pages {
-            return Err(EINVAL);
-        }
-        self.total += len;
-        match &mut self.last {
-            Some(last) if continues && u64::from(last.length) + len <= MAX_MERGED => {
-                last.length += len as u32;
-            }
-            _ => {
-                let entry = range.to_entry()?;
-                self.flush()?;
-                self.last = Some(entry);
-            }
-        }
+        self.flush()?;
+        self.last = Some(range);
         Ok(())
     }
 
+    /// Adds the last range to the list.
     #[inline(always)]
     fn flush(&mut self) -> Result {
-        match self.last.take() {
-            Some(last) => self
-                .list
-                .ranges
-                .push_within_capacity(last)
-                .map_err(|_| EINVAL),
-            None => Ok(()),
+        let Some(last) = self.last.take() else {
+            return Ok(());
+        };
+        let (list, len) = (&mut *self.list, last.len() as u64);
+        list.count.add(last.position(), len).ok_or(EINVAL)?;
+        if list.count.pages > list.max_pages {
+            return Err(EINVAL);
         }
+        list.total += len;
+        let refused = list.ranges.push_within_capacity(last.to_entry()?);
+        refused.map_err(|_| EINVAL)
     }
 
     /// Completes the list.
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the last entry does not fit.
+    /// `EINVAL` if the last range leaves a gap or does not fit.
     pub(crate) fn finish(mut self) -> Result {
-        self.flush()?;
-        (self.list.count, self.list.total) = (self.count, self.total);
-        Ok(())
+        self.flush()
     }
 }
 
@@ -352,31 +321,27 @@ mod tests {
         let mut list = PageList::new(4)?;
         let mut builder = list.builder();
         // Two halves of a page, the next page, and one that leaves a page out.
-        for (from, len, pages) in [
-            (0, 2048, 1),
-            (2048, 2048, 1),
-            (4096, 4096, 2),
-            (3 * 4096, 4096, 3),
-        ] {
+        for (from, len) in [(0, 2048), (2048, 2048), (4096, 4096), (3 * 4096, 4096)] {
             for range in PhysRanges::new(start + from, len)? {
                 builder.append(range?)?;
             }
-            assert_eq!(builder.count.pages, pages);
-        }
-        // Bytes within a page that was complete leave a gap.
-        for range in PhysRanges::new(start + 8, 8)? {
-            assert!(builder.append(range?).is_err());
         }
         builder.finish()?;
         assert_eq!((list.pages(), list.total()), (3, 3 * 4096));
         let lengths = list.ranges.iter().map(|range| range.length);
         assert!(!HAS_PAGE_ARRAY || lengths.eq([2 * 4096, 4096]));
+        // Bytes within a page that is complete leave a gap.
+        let mut builder = list.builder();
+        for range in PhysRanges::new(start + 8, 8)? {
+            builder.append(range?)?;
+        }
+        assert!(builder.finish().is_err());
         Ok(())
     }
 
     #[test]
     fn mr_03_merged_entries_have_a_maximum_length() -> Result {
-        let mut memory: KVec<u8> = KVec::with_capacity(2 * MAX_MERGED as usize, GFP_KERNEL)?;
+        let mut memory: KVec<u8> = KVec::with_capacity(2 * MAX_MERGED, GFP_KERNEL)?;
         let start = memory.as_mut_ptr() as usize;
         let mut list = PageList::new(32)?;
         let mut builder = list.builder();
@@ -386,8 +351,8 @@ mod tests {
             }
         }
         builder.finish()?;
-        assert_eq!((list.pages(), list.total()), (32, 2 * MAX_MERGED));
-        let is_short = |range: &scatterlist| u64::from(range.length) <= MAX_MERGED;
+        assert_eq!((list.pages(), list.total()), (32, 2 * MAX_MERGED as u64));
+        let is_short = |range: &scatterlist| range.length as usize <= MAX_MERGED;
         assert!(list.ranges.iter().all(is_short));
         Ok(())
     }
@@ -399,8 +364,9 @@ mod tests {
         let mut list = PageList::new(2)?;
         let mut builder = list.builder();
         for range in PhysRanges::new(start, 3 * 4096)? {
-            assert!(builder.append(range?).is_err());
+            builder.append(range?)?;
         }
+        assert!(builder.finish().is_err());
         Ok(())
     }
 }
