@@ -7,7 +7,10 @@
 
 use super::{
     mr::peer_access,
-    mr_pool::MrPool,
+    mr_pool::{
+        MrPool,
+        PooledMr, //
+    },
     prelude::*,
     sge::phys_range, //
 };
@@ -50,8 +53,8 @@ pub(super) struct Region {
 
 /// Region of the device that belongs to a bound region.
 pub(super) struct BoundMr {
-    pub(super) mr: FastMr,
-    /// Pool of `mr`.
+    pub(super) pooled: PooledMr,
+    /// Pool of `pooled`.
     pub(super) pool: Arc<MrPool>,
     /// Set once the registration has been posted.
     pub(super) is_enabled: bool,
@@ -93,18 +96,19 @@ impl Region {
         if self.bound.is_some() || !core::ptr::eq(&*self.pd, pd) {
             return Err(Errno::EINVAL);
         }
-        let mut mr = pool.take()?;
+        let mut pooled = pool.take()?;
+        let mr = &mut pooled.mr;
         // SAFETY: The region of the device comes from the pool, so its key is not valid. The list remains mapped until
         // the key has become invalid again. The consumer permits the accesses.
         let assigned = unsafe { mr.assign(&mut self.list, self.iova, self.rights, pool.max_pages) };
         if let Err(error) = assigned {
-            pool.put(mr);
+            pool.put(pooled);
             return Err(error.into());
         }
-        let key = mr.rkey();
-        pool.set_current_key(key);
+        pool.set_current_key(&pooled);
+        let key = pooled.mr.rkey();
         self.bound = Some(BoundMr {
-            mr,
+            pooled,
             pool: pool.clone(),
             is_enabled: false,
             reports,
@@ -119,7 +123,7 @@ impl Region {
 
     /// Takes the region of the device, which unbinds this region.
     pub(super) fn take_mr(&mut self) -> Option<FastMr> {
-        self.bound.take().map(|bound| bound.mr)
+        self.bound.take().map(|bound| bound.pooled.mr)
     }
 
     /// Appends the ranges of `memory` to the page list, and maps them in `direction`.
@@ -207,9 +211,9 @@ pub(super) fn finish_close(mut region: ListBox<EpRegion>, is_invalidated: bool) 
     match own.bound.take_if(|_| is_invalidated) {
         Some(mut bound) => {
             if !bound.is_enabled {
-                bound.mr.revert_key();
+                bound.pooled.mr.revert_key();
             }
-            bound.pool.put(bound.mr);
+            bound.pool.put(bound.pooled);
             EpRegion::recycle(region);
         }
         None => match own.bound.as_ref().map(|bound| bound.pool.clone()) {

@@ -22,9 +22,16 @@ use crate::{
 /// State of a pool, which its lock guards.
 struct PoolState {
     /// Regions of the device whose keys are not valid. The capacity suffices for all regions of the pool.
-    free: KVVec<FastMr>,
+    free: KVVec<PooledMr>,
     /// Closed regions of the consumer, whose keys may be valid until their regions of the device are freed.
     closed: BoxList<EpRegion>,
+}
+
+/// Region of the device that belongs to a pool.
+pub(super) struct PooledMr {
+    pub(super) mr: FastMr,
+    /// Index of its record in the pool.
+    record: usize,
 }
 
 /// Records whether a message has invalidated the current key of a region.
@@ -80,16 +87,20 @@ impl MrPool {
     pub(super) fn new(pd: &Arc<Pd>, (count, pages): (usize, u32)) -> Result<Arc<Self>> {
         let mut free = KVVec::with_capacity(count, GFP_KERNEL)?;
         let mut records = KVVec::with_capacity(count, GFP_KERNEL)?;
-        for _ in 0..count {
+        for record in 0..count {
             let mr = FastMr::alloc(pd.clone(), pages)?;
+            free.push(PooledMr { mr, record }, GFP_KERNEL)?;
+        }
+        sort_by_key(&mut free, |pooled: &PooledMr| pooled.mr.rkey());
+        for (at, pooled) in free.iter_mut().enumerate() {
+            pooled.record = at;
+            let key = pooled.mr.rkey();
             let record = KeyRecord {
-                base_key: mr.rkey() & !KEY_VARIANT,
-                state: Atomic::new(mr.rkey().into()),
+                base_key: key & !KEY_VARIANT,
+                state: Atomic::new(key.into()),
             };
             records.push(record, GFP_KERNEL)?;
-            free.push(mr, GFP_KERNEL)?;
         }
-        sort_by_key(&mut records, |record| record.base_key);
         let state = PoolState {
             free,
             closed: BoxList::new(),
@@ -103,42 +114,37 @@ impl MrPool {
     }
 
     /// Takes a free region; -FI_EAGAIN if there is none. Any context.
-    pub(super) fn take(&self) -> Result<FastMr> {
+    pub(super) fn take(&self) -> Result<PooledMr> {
         self.state.lock().free.pop().ok_or(Errno::EAGAIN)
     }
 
-    /// Returns the record of the region to which `key` belongs; `None` if that is no region of the pool.
-    fn record(&self, key: u32) -> Option<&KeyRecord> {
-        let base_key = key & !KEY_VARIANT;
-        let at = self
-            .records
-            .binary_search_by_key(&base_key, |record| record.base_key);
-        self.records.get(at.ok()?)
+    /// Sets the key that a region of the pool has from now on. Any context.
+    pub(super) fn set_current_key(&self, pooled: &PooledMr) {
+        if let Some(record) = self.records.get(pooled.record) {
+            record.set_current(pooled.mr.rkey());
+        }
     }
 
-    /// Sets the key that a region of the pool has from now on. Any context.
-    pub(super) fn set_current_key(&self, key: u32) {
-        if let Some(record) = self.record(key) {
-            record.set_current(key);
-        }
+    /// Returns whether a message has invalidated the current key of a region, and forgets it. Any context.
+    pub(super) fn take_invalidated(&self, pooled: &PooledMr) -> bool {
+        let record = self.records.get(pooled.record);
+        record.is_some_and(|record| record.take_invalidated(pooled.mr.rkey()))
     }
 
     /// Records that a message has invalidated a key, if that is the current key of its region. Returns false if no
     /// region of the pool has the key. Any context.
     pub(super) fn set_invalidated(&self, key: u32) -> bool {
-        let record = self.record(key);
+        let base_key = key & !KEY_VARIANT;
+        let at = self
+            .records
+            .binary_search_by_key(&base_key, |record| record.base_key);
+        let record = at.ok().and_then(|at| self.records.get(at));
         record.map(|record| record.set_invalidated(key)).is_some()
     }
 
-    /// Returns whether a message has invalidated the current key of a region, and forgets it. Any context.
-    pub(super) fn take_invalidated(&self, key: u32) -> bool {
-        let record = self.record(key);
-        record.is_some_and(|record| record.take_invalidated(key))
-    }
-
     /// Puts a region, whose key is not valid, back into the pool. Any context.
-    pub(super) fn put(&self, mr: FastMr) {
-        let refused = self.state.lock().free.push_within_capacity(mr);
+    pub(super) fn put(&self, pooled: PooledMr) {
+        let refused = self.state.lock().free.push_within_capacity(pooled);
         // Cannot fail: `free` had capacity for each region when the pool was created.
         drop(refused);
     }

@@ -148,7 +148,7 @@ impl Endpoint {
             len: 0,
             report_policy: ReportPolicy::Never,
         };
-        let mr = &bound.mr;
+        let mr = &bound.pooled.mr;
         // SAFETY: The region of the device exists, and its memory is mapped, until its key has been invalidated.
         unsafe { self.post_region_wr(&op, |wr_id, flags| SendWr::reg_mr(wr_id, mr, flags)) }?;
         bound.is_enabled = true;
@@ -166,8 +166,8 @@ impl Endpoint {
             finish_close(region, true);
             return Ok(());
         };
-        let rkey = bound.mr.rkey();
-        if bound.pool.take_invalidated(rkey) {
+        let rkey = bound.pooled.mr.rkey();
+        if bound.pool.take_invalidated(&bound.pooled) {
             if !self.pd.device().is_siw {
                 finish_close(region, true);
                 return Ok(());
