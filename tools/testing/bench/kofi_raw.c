@@ -131,6 +131,10 @@ static int raw_map_region(struct bench_end *end, unsigned int nth)
 	return 0;
 }
 
+/*
+ * Registers and invalidates message @nth. Both are posted alone, as a consumer does it: between them it
+ * sends the key, and waits for the peer.
+ */
 static __always_inline int end_register(struct bench_end *end, unsigned int nth)
 {
 	struct ib_mr *mr;
@@ -140,10 +144,7 @@ static __always_inline int end_register(struct bench_end *end, unsigned int nth)
 		.send_flags = IB_SEND_SIGNALED,
 	};
 	struct ib_reg_wr wr = {
-		.wr = {
-			.next = &invalidate,
-			.opcode = IB_WR_REG_MR,
-		},
+		.wr.opcode = IB_WR_REG_MR,
 		.access = IB_ACCESS_REMOTE_READ,
 	};
 	int ret = raw_map_region(end, nth);
@@ -154,7 +155,8 @@ static __always_inline int end_register(struct bench_end *end, unsigned int nth)
 	wr.mr = mr;
 	wr.key = mr->rkey;
 	invalidate.ex.invalidate_rkey = mr->rkey;
-	return ib_post_send(end->qp, &wr.wr, NULL);
+	return ib_post_send(end->qp, &wr.wr, NULL) ?:
+	       ib_post_send(end->qp, &invalidate, NULL);
 }
 
 static unsigned int raw_recv_depth(const struct bench_test *test)
