@@ -40,6 +40,8 @@ pub(super) struct Table<T> {
     pages: KVec<KVec<*mut T>>,
     /// Number of buckets.
     pub(super) buckets: usize,
+    /// Mask of a hash: the lowest one that gives the index of each bucket.
+    mask: usize,
     /// Number of buckets that are kept although there are few groups.
     pub(super) min_buckets: usize,
     /// Number of groups.
@@ -54,6 +56,7 @@ impl<T> Table<T> {
         first: [ptr::null_mut(); FIRST],
         pages: KVec::new(),
         buckets: FIRST,
+        mask: FIRST - 1,
         min_buckets: FIRST,
         groups: 0,
         cursor: ptr::null_mut(),
@@ -62,18 +65,22 @@ impl<T> Table<T> {
     /// Sets the buckets, which are kept from now on. The table has no groups yet.
     pub(super) fn set_buckets(&mut self, buckets: Buckets<T>) {
         self.pages = buckets.pages;
-        self.buckets = buckets.count;
+        self.set_count(buckets.count);
         self.min_buckets = buckets.count;
+    }
+
+    fn set_count(&mut self, buckets: usize) {
+        self.buckets = buckets;
+        self.mask = buckets.next_power_of_two() - 1;
     }
 
     /// Returns the index of the bucket for a hash.
     #[inline(always)]
     fn index_of(&self, hash: u32) -> usize {
-        let rounded = self.buckets.next_power_of_two();
-        let at = hash as usize & (rounded - 1);
+        let at = hash as usize & self.mask;
         match at < self.buckets {
             true => at,
-            false => at - rounded / 2,
+            false => at & (self.mask >> 1),
         }
     }
 
@@ -100,7 +107,7 @@ impl<T> Table<T> {
             let page = KVec::from_elem(ptr::null_mut(), PAGE, GFP_NOWAIT).ok()?;
             self.pages.push(page, GFP_NOWAIT).ok()?;
         }
-        self.buckets += 1;
+        self.set_count(at + 1);
         *self.bucket(at) = ptr::null_mut();
         Some(at - (1 << at.ilog2()))
     }
@@ -108,8 +115,8 @@ impl<T> Table<T> {
     /// Removes the last bucket, which is not one of those that are kept, and returns its chain. The first page is
     /// kept.
     pub(super) fn remove_bucket(&mut self) -> *mut T {
-        self.buckets -= 1;
-        let at = self.buckets;
+        let at = self.buckets - 1;
+        self.set_count(at);
         let chain = mem::replace(self.bucket(at), ptr::null_mut());
         if at % PAGE == 0 {
             drop(self.pages.pop());
