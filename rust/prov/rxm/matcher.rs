@@ -7,7 +7,8 @@
 //! messages. The [indices](index) make each call cost the same for any number of entries.
 //!
 //! A search for a partial ignore mask takes several calls, between which the caller releases the lock. Messages that
-//! arrive meanwhile are queued, and the search finds them; the receive is posted when it ends.
+//! arrive meanwhile are queued, and the search finds them; the receive is posted when it ends. So does a search for the
+//! receive to cancel, if many have been posted since the last one.
 
 mod index;
 #[cfg(CONFIG_KUNIT = "y")]
@@ -302,7 +303,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         &mut self,
         context: usize,
         accepts: impl FnOnce(&R) -> bool,
-    ) -> Option<ListBox<R>> {
+    ) -> Search<ListBox<R>> {
         self.receives.cancel(context, accepts)
     }
 

@@ -12,7 +12,8 @@ use super::{
     iov::PostedDst,
     matcher::{
         MsgKey,
-        PostResult, //
+        PostResult,
+        Search, //
     },
     rx_entry::{
         Receive,
@@ -118,12 +119,13 @@ impl EpState {
         self.put_back(receive);
     }
 
-    /// Cancels the oldest receive with this context.
+    /// Cancels the oldest receive with this context. Returns `None` if the search for it is not complete: the caller
+    /// calls this again, and releases the lock before.
     ///
     /// # Errors
     ///
     /// -FI_ENOENT if it is not posted, -FI_EAGAIN for a multi-receive buffer if no completion queue entry is free.
-    pub(super) fn cancel(&mut self, sinks: &CompSinks, at: u8, context: Context) -> Result {
+    pub(super) fn cancel(&mut self, sinks: &CompSinks, at: u8, context: Context) -> Option<Result> {
         let mut refused = Errno::ENOENT;
         let reserve = |receive: &Receive| {
             let is_reserved = receive.has_cq_entry() || sinks.reserve_rx(at);
@@ -133,13 +135,15 @@ impl EpState {
             is_reserved
         };
         let matcher = &mut self.rx_ctxs.ctx_mut(at).matcher;
-        let found = matcher.cancel(context.as_ptr() as usize, reserve);
-        let receive = found.ok_or(refused)?;
-        match receive.kind {
-            RxKind::Multi { .. } => self.cancel_multi(sinks, receive),
-            _ => self.give_up_receive(sinks, receive, Errno::ECANCELED),
+        match matcher.cancel(context.as_ptr() as usize, reserve) {
+            Search::Again => return None,
+            Search::NotFound => return Some(Err(refused)),
+            Search::Found(receive) => match receive.kind {
+                RxKind::Multi { .. } => self.cancel_multi(sinks, receive),
+                _ => self.give_up_receive(sinks, receive, Errno::ECANCELED),
+            },
         }
-        Ok(())
+        Some(Ok(()))
     }
 
     /// Fails a receive.

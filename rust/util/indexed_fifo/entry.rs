@@ -41,6 +41,16 @@ impl<T: HasLinks<N>, const N: usize> Entry<'_, T, N> {
         self.index(k, key, false);
     }
 
+    /// Leaves the entry, which is the last one of the queue, to [`IndexedFifo::advance`] of table `k`.
+    #[inline(always)]
+    pub(crate) fn index_later(&mut self, k: usize) {
+        let cursor = &mut self.queue.tables[k].cursor;
+        if cursor.is_null() {
+            // INVARIANT: By the type invariant it is an entry.
+            *cursor = self.at.as_ptr();
+        }
+    }
+
     /// Adds the entry to table `k` as the first one of its group, unless it is in the table.
     pub(crate) fn index_front(&mut self, k: usize, key: &impl GroupKey<T>) {
         self.index(k, key, true);

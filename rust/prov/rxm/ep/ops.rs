@@ -3,9 +3,13 @@
 //! Operations of [`Endpoint`] as the object model calls them.
 
 use super::{
-    super::completion::{
-        RxSink,
-        TxSink, //
+    super::{
+        completion::{
+            CompSinks,
+            RxSink,
+            TxSink, //
+        },
+        ep_state::EpState, //
     },
     max_elements,
     BoundCq,
@@ -311,9 +315,11 @@ impl Endpoint {
             return Err(Errno::EOPNOTSUPP);
         }
         self.rx_path()?;
-        self.cancel_of_ctxs(|at| {
-            self.core
-                .with_state(|state, sinks| state.cancel(sinks, at, context))
+        self.cancel_of_ctxs(|at| loop {
+            let cancel = |state: &mut EpState, sinks: &CompSinks| state.cancel(sinks, at, context);
+            if let Some(done) = self.core.with_state(cancel) {
+                break done;
+            }
         })
     }
 

@@ -47,6 +47,21 @@ struct Message {
 
 type Tested = Matcher<Receive, Message>;
 
+/// Cancels a receive with as many calls as that takes.
+fn cancel(
+    matcher: &mut Tested,
+    context: usize,
+    accepts: impl Fn(&Receive) -> bool,
+) -> Option<ListBox<Receive>> {
+    loop {
+        match matcher.cancel(context, &accepts) {
+            Search::Found(receive) => return Some(receive),
+            Search::NotFound => return None,
+            Search::Again => {}
+        }
+    }
+}
+
 impl_has_links! {
     impl HasLinks<RX_TABLES> for Receive { self.links }
 }
@@ -308,10 +323,10 @@ mod cases {
         for number in 0..3 {
             assert!(is_posted(matcher.post(receive(number, spec(None, None))?)));
         }
-        assert!(matcher.cancel(3, |_| true).is_none());
-        assert!(matcher.cancel(1, |_| false).is_none());
-        assert!(matcher.cancel(1, |receive| receive.number == 1).is_some());
-        assert!(matcher.cancel(1, |_| true).is_none());
+        assert!(cancel(&mut matcher, 3, |_| true).is_none());
+        assert!(cancel(&mut matcher, 1, |_| false).is_none());
+        assert!(cancel(&mut matcher, 1, |receive| receive.number == 1).is_some());
+        assert!(cancel(&mut matcher, 1, |_| true).is_none());
         for number in [0, 2] {
             assert_eq!(one(matcher.match_msg(&key(None, 1))), Some(number));
         }
@@ -333,10 +348,43 @@ mod cases {
             assert!(is_posted(posted));
         }
         for number in 0..4 {
-            assert!(matcher
-                .cancel(0, |_| true)
-                .is_some_and(|receive| receive.number == number));
+            assert!(
+                cancel(&mut matcher, 0, |_| true).is_some_and(|receive| receive.number == number)
+            );
         }
+        Ok(())
+    }
+
+    #[test]
+    fn cancel_examines_each_receive_once_and_few_in_a_call() -> Result {
+        const COUNT: u32 = 1_000;
+        let mut matcher = Tested::new(false)?;
+        for number in 0..COUNT {
+            assert!(is_posted(matcher.post(receive(number, spec(None, None))?)));
+        }
+        let before = matcher.probes();
+        let mut calls = 0;
+        let found = loop {
+            let before = matcher.probes();
+            let found = matcher.cancel(COUNT as usize - 1, |_| true);
+            assert!(matcher.probes() - before <= 4 * (SEARCH_STEP + 1));
+            calls += 1;
+            if !matches!(found, Search::Again) {
+                break found;
+            }
+        };
+        assert!(matches!(found, Search::Found(receive) if receive.number == COUNT - 1));
+        assert!(calls >= COUNT as usize / (SEARCH_STEP + 1));
+        assert!(matcher.probes() - before <= 4 * COUNT as usize);
+        let before = matcher.probes();
+        for number in 0..COUNT - 1 {
+            assert!(matches!(
+                matcher.cancel(number as usize, |_| true),
+                Search::Found(_)
+            ));
+        }
+        assert!(matcher.probes() - before <= 4 * COUNT as usize);
+        assert!(matcher.pop_receive().is_none());
         Ok(())
     }
 

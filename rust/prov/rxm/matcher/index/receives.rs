@@ -9,7 +9,9 @@ use super::{
         MsgKey, //
     },
     hash,
-    Class, //
+    Class,
+    Search,
+    SEARCH_STEP, //
 };
 use crate::{
     prelude::*,
@@ -33,7 +35,7 @@ pub(in super::super::super) const RX_TABLES: usize = 2;
 /// Table of the classes.
 const CLASSES: usize = 0;
 
-/// Table of the consumer's contexts.
+/// Table of the consumer's contexts, to which cancels add the receives.
 const CONTEXTS: usize = 1;
 
 /// Largest number of classes with posted receives.
@@ -277,7 +279,7 @@ impl<R: HasMatchSpec> RxIndex<R> {
         self.posted += 1;
         receive.set_rank(self.posted << 8 | u64::from(number));
         let tag = receive.tag().map_or(0, |(tag, _)| tag);
-        let (source, context) = (receive.source().copied(), receive.context());
+        let source = receive.source().copied();
         let class = self.class(number).map(|class| {
             class.posted += 1;
             class.class
@@ -291,9 +293,7 @@ impl<R: HasMatchSpec> RxIndex<R> {
             }
             None => entry.index_back(CLASSES, &Unclassed),
         }
-        if let Some(context) = context {
-            entry.index_back(CONTEXTS, &OfContext(context));
-        }
+        entry.index_later(CONTEXTS);
         Ok(())
     }
 
@@ -341,18 +341,39 @@ impl<R: HasMatchSpec> RxIndex<R> {
         }
     }
 
-    /// Takes the oldest receive with a context, if `accepts` returns true for it.
+    /// Takes the oldest receive with a context, if `accepts` returns true for it. Adds receives that were posted since
+    /// the last call to the table of contexts, [`SEARCH_STEP`] of them at most.
     pub(in super::super) fn cancel(
         &mut self,
         context: usize,
         accepts: impl FnOnce(&R) -> bool,
-    ) -> Option<ListBox<R>> {
-        let entry = self.fifo.find(CONTEXTS, &OfContext(context))?;
-        if !accepts(entry.get()) {
-            return None;
+    ) -> Search<ListBox<R>> {
+        let key = OfContext(context);
+        if !self.fifo.is_complete(CONTEXTS) && self.fifo.find(CONTEXTS, &key).is_none() {
+            let mut steps = 0..SEARCH_STEP;
+            loop {
+                let Some(mut entry) = self.fifo.advance(CONTEXTS) else {
+                    return Search::NotFound;
+                };
+                let context_of = entry.get().context();
+                if let Some(context) = context_of {
+                    entry.index_back(CONTEXTS, &OfContext(context));
+                }
+                if context_of == Some(context) {
+                    break;
+                }
+                if steps.next().is_none() {
+                    return Search::Again;
+                }
+            }
         }
-        let receive = entry.take();
-        Some(self.removed(receive))
+        match self.fifo.find(CONTEXTS, &key) {
+            Some(entry) if accepts(entry.get()) => {
+                let receive = entry.take();
+                Search::Found(self.removed(receive))
+            }
+            _ => Search::NotFound,
+        }
     }
 
     /// Takes the oldest receive.
