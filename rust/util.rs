@@ -22,6 +22,7 @@ pub(crate) mod owned_list;
 pub(crate) mod paged_vec;
 pub(crate) mod pages;
 pub(crate) mod random;
+pub(crate) mod rcu_box;
 pub(crate) mod registry;
 pub(crate) mod sequence_wait;
 pub(crate) mod sort;

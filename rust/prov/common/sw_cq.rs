@@ -40,15 +40,8 @@ use crate::{
 };
 use core::any::Any;
 
-pub(crate) use source::{
-    DetachGuard,
-    ProgressHandle,
-    ProgressSource, //
-};
-use source::{
-    NextSource,
-    SourceEntry, //
-};
+pub(crate) use source::ProgressSource;
+use source::Sources;
 
 /// Size of a queue opened with size 0.
 const DEFAULT_SIZE: usize = 1024;
@@ -60,26 +53,18 @@ const EXTRA_ENTRIES: usize = 64;
 /// Limit of the requested size.
 const MAX_SIZE: usize = 1 << 20;
 
-/// State under the lock: the entries, and the sources to poll. There are never more entries than reservations.
+/// State under the lock. There are never more entries than reservations.
 struct CqRing {
     entries: EntryFifo,
     /// A reader has armed the queue and has not read since.
     has_waiter: bool,
-    /// Attached sources.
-    sources: KVec<SourceEntry>,
 }
 
 impl CqRing {
-    /// Returns whether a read has nothing to do: no entries, no armed reader and no source to poll.
+    /// Returns whether a read of the ring has nothing to do: no entries and no armed reader.
     #[inline(always)]
     fn is_idle(&self) -> bool {
-        self.entries.is_empty() && !self.has_waiter && self.sources.is_empty()
-    }
-
-    /// Returns the source at an index, and whether there are more.
-    fn source_at(&self, at: usize) -> Option<NextSource> {
-        let source = self.sources.get(at)?.source.clone();
-        Some((source, self.sources.len() > at + 1))
+        self.entries.is_empty() && !self.has_waiter
     }
 }
 
@@ -93,16 +78,18 @@ enum RingRead {
     Entries(usize),
     /// The first entry is an error, which `fi_cq_readerr()` reads.
     Error,
-    /// No entry. Holds the first source to poll, and whether there are more.
-    Empty(Option<NextSource>),
+    /// No entry.
+    Empty,
 }
 
 /// Software completion queue.
 #[pin_data]
 pub(crate) struct SwCq {
-    /// Entries and sources. The lock is not held while a source is called.
     #[pin]
     ring: FastLockIrq<CqRing>,
+    /// Sources that readers poll.
+    #[pin]
+    sources: Sources,
     /// Copy of [`CqRing::is_idle`] that pollers read without the lock, so that they do not contend with the
     /// writers. Written under the lock.
     is_idle: CacheAligned<Atomic<u32>>,
@@ -168,11 +155,11 @@ impl SwCq {
         let ring = CqRing {
             entries: EntryFifo::new(if sink.is_some() { 0 } else { size })?,
             has_waiter: false,
-            sources: KVec::new(),
         };
         Ok(Arc::pin_init(
             pin_init!(Self {
                 ring <- FastLockIrq::new(ring, c"kofi::prov::SwCq", static_lock_class!()),
+                sources <- Sources::new(),
                 is_idle: CacheAligned(Atomic::new(1)),
                 size,
                 has_addresses,
@@ -333,32 +320,29 @@ impl SwCq {
         entries: &mut [MaybeUninit<E>],
         mut see: impl FnMut(usize, &Completion),
     ) -> Result<usize> {
-        if load_acquire(&self.is_idle.0) != 0 {
-            return Err(Errno::EAGAIN);
-        }
         if entries.is_empty() {
             return self.peek();
         }
         let mut found = self.read_ring(entries, &mut see);
-        if let RingRead::Empty(first) = &mut found {
+        if let (RingRead::Empty, false) = (&found, self.sources.is_empty()) {
             if load_acquire(&self.is_forwarded) != 0 {
                 self.report_forwarded();
             }
-            if self.progress_sources(first.take()) {
+            if self.sources.poll() {
                 found = self.read_ring(entries, &mut see);
             }
         }
         match found {
             RingRead::Entries(count) => Ok(count),
             RingRead::Error => Err(Errno::EAVAIL),
-            RingRead::Empty(_) => Err(Errno::EAGAIN),
+            RingRead::Empty => Err(Errno::EAGAIN),
         }
     }
 
     /// Checks for an entry without reading it.
     #[cold]
     fn peek(&self) -> Result<usize> {
-        self.poll_sources();
+        self.sources.poll();
         match self.ring.lock().entries.first() {
             None => Err(Errno::EAGAIN),
             Some(CqEntry::Failed(_)) => Err(Errno::EAVAIL),
@@ -373,6 +357,9 @@ impl SwCq {
         entries: &mut [MaybeUninit<E>],
         see: &mut impl FnMut(usize, &Completion),
     ) -> RingRead {
+        if load_acquire(&self.is_idle.0) != 0 {
+            return RingRead::Empty;
+        }
         let mut ring = self.ring.lock();
         ring.has_waiter = false;
         let mut count = 0;
@@ -389,7 +376,7 @@ impl SwCq {
         if count == 0 {
             return match ring.entries.first() {
                 Some(CqEntry::Failed(_)) => RingRead::Error,
-                _ => RingRead::Empty(ring.source_at(0)),
+                _ => RingRead::Empty,
             };
         }
         self.entries_read.add(count as u64);
@@ -463,7 +450,7 @@ impl provider::CompletionQueue for SwCq {
     }
 
     fn progress(&self) {
-        self.poll_sources();
+        self.sources.poll();
     }
 
     fn arm(&self) -> bool {
@@ -473,10 +460,9 @@ impl provider::CompletionQueue for SwCq {
         ring.has_waiter = ring.entries.is_empty();
         self.update_idle(&ring);
         let is_awaited = ring.has_waiter;
-        let first = ring.source_at(0);
         drop(ring);
         if is_awaited {
-            self.for_each_source(first, |feeder| feeder.arm());
+            self.sources.for_each(|source| source.arm());
         }
         !is_awaited
     }

@@ -27,11 +27,7 @@ use super::{
             TxStats,
             Violations, //
         },
-        sw_cq::{
-            DetachGuard,
-            ProgressHandle,
-            ProgressSource, //
-        },
+        sw_cq::ProgressSource,
     },
     op::{
         OpKind,
@@ -448,29 +444,23 @@ impl Channel {
 }
 
 /// Continues a channel that waits for a free slot in a completion queue after that queue has been read.
-pub(super) struct ProgressWork {
-    // Dropped in this order.
-    channel: Arc<Channel>,
-    _detach_guard: DetachGuard,
-}
+pub(super) struct ProgressWork(Arc<Channel>);
 
 impl ProgressWork {
-    /// Makes the progress source of a channel. May sleep.
+    /// Creates the progress source of a channel. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new_handle(channel: &Arc<Channel>) -> Result<ProgressHandle> {
-        ProgressHandle::new(|detach_guard| Self {
-            channel: channel.clone(),
-            _detach_guard: detach_guard,
-        })
+    pub(super) fn new(channel: &Arc<Channel>) -> Result<Arc<dyn ProgressSource>> {
+        let source: Arc<dyn ProgressSource> = new_arc(Self(channel.clone()))?;
+        Ok(source)
     }
 }
 
 impl ProgressSource for ProgressWork {
     fn progress(&self) -> bool {
-        let channel = &self.channel;
+        let channel = &self.0;
         // The reader has freed the slot before this call.
         channel.awaits_cq_slot.xchg(0, Full) != 0 && channel.try_process(channel.inner.lock())
     }

@@ -18,7 +18,7 @@ use super::{
             ConnState, //
         },
         min_multi_recv::MinMultiRecv,
-        sw_cq::ProgressHandle, //
+        sw_cq::ProgressSource, //
     },
     channel::{
         DirectReceiver,
@@ -63,7 +63,7 @@ use core::any::Any;
 /// Bound objects, kept open until the endpoint is closed.
 struct Resources {
     /// Progress source that readers of the receive queue call. Dropped first.
-    progress: Option<ProgressHandle>,
+    progress: Option<Arc<dyn ProgressSource>>,
     eq: ChildRef<EventQueue>,
     _tx_cq: ChildRef<CompletionQueue>,
     _rx_cq: ChildRef<CompletionQueue>,
@@ -246,7 +246,7 @@ impl provider::Endpoint for Endpoint {
             None => (None, None),
             Some(srx) => {
                 let attachment = self.attach_srx(srx)?;
-                let progress = ProgressWork::new_handle(&self.rx_channel)?;
+                let progress = ProgressWork::new(&self.rx_channel)?;
                 receiver.comp_sink.cq.attach_source(&progress)?;
                 (Some(attachment), Some(progress))
             }

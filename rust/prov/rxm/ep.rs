@@ -47,7 +47,7 @@ use super::{
     srx::Srx,
     stx::Stx,
     sw_cq::{
-        ProgressHandle,
+        ProgressSource,
         SwCq, //
     },
     wire::EAGER, //
@@ -143,7 +143,7 @@ impl EpKind {
 pub(crate) struct Endpoint {
     core: Arc<EpCore>,
     /// Progress source that the endpoint's completion queues call.
-    progress: Arc<ProgressHandle>,
+    progress: Arc<dyn ProgressSource>,
     kind: EpKind,
     /// Index of the context.
     context: u8,
@@ -197,7 +197,7 @@ impl Endpoint {
             let mut inner = core.inner.lock();
             inner.rx_ctxs.ctx_mut(TRANSFER_CTX).set_entries(entries);
         }
-        let progress = ReaderProgress::of(&core)?;
+        let progress = ReaderProgress::new(&core)?;
         Self::new_part((core, progress), (EpKind::Full, 0), info, size)
     }
 
@@ -207,7 +207,7 @@ impl Endpoint {
     ///
     /// -FI_ENOMEM.
     pub(super) fn new_part(
-        (core, progress): (Arc<EpCore>, Arc<ProgressHandle>),
+        (core, progress): (Arc<EpCore>, Arc<dyn ProgressSource>),
         (kind, context): (EpKind, u8),
         info: &Info,
         size: RxSize,

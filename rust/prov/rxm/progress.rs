@@ -27,11 +27,7 @@ use super::{
         RxData, //
     },
     ring::Ring,
-    sw_cq::{
-        DetachGuard,
-        ProgressHandle,
-        ProgressSource, //
-    },
+    sw_cq::ProgressSource,
     turn::{
         Batch,
         Held, //
@@ -293,11 +289,7 @@ impl EpCore {
 }
 
 /// Makes progress for readers of the consumer's completion queues.
-pub(super) struct ReaderProgress {
-    // Fields are dropped in this order.
-    core: Arc<EpCore>,
-    _guard: DetachGuard,
-}
+pub(super) struct ReaderProgress(Arc<EpCore>);
 
 impl ReaderProgress {
     /// Creates the progress source of `core`. May sleep.
@@ -305,26 +297,23 @@ impl ReaderProgress {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn of(core: &Arc<EpCore>) -> Result<Arc<ProgressHandle>> {
-        let progress = |guard| Self {
-            core: core.clone(),
-            _guard: guard,
-        };
-        Ok(Arc::new(ProgressHandle::new(progress)?, GFP_KERNEL)?)
+    pub(super) fn new(core: &Arc<EpCore>) -> Result<Arc<dyn ProgressSource>> {
+        let source: Arc<dyn ProgressSource> = new_arc(Self(core.clone()))?;
+        Ok(source)
     }
 }
 
 impl ProgressSource for ReaderProgress {
     fn progress(&self) -> bool {
-        self.core.reader_poll()
+        self.0.reader_poll()
     }
 
     fn arm(&self) {
-        self.core.arm();
+        self.0.arm();
     }
 
     fn entries_forwarded(&self, count: u64) {
-        self.core.entries_forwarded(count);
+        self.0.entries_forwarded(count);
     }
 }
 

@@ -15,7 +15,7 @@ use super::{
         PoolSize, //
     },
     progress::ReaderProgress,
-    sw_cq::ProgressHandle, //
+    sw_cq::ProgressSource, //
 };
 use crate::{
     abi::{
@@ -41,7 +41,7 @@ use crate::{
 pub(super) struct Sep {
     core: Arc<EpCore>,
     /// Progress source of all contexts.
-    progress: Arc<ProgressHandle>,
+    progress: Arc<dyn ProgressSource>,
     /// Size of each receive context.
     size: RxSize,
     /// Number of transmit contexts and of receive contexts.
@@ -68,7 +68,7 @@ impl Sep {
         let core = EpCore::new(domain, info, contexts, (pool_size, size))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                progress: ReaderProgress::of(&core)?,
+                progress: ReaderProgress::new(&core)?,
                 core,
                 size,
                 contexts,

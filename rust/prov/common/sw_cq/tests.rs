@@ -37,7 +37,10 @@ use kernel::{
         Relaxed, //
     },
     time::{
-        delay::fsleep,
+        delay::{
+            fsleep,
+            udelay, //
+        },
         Delta, //
     },
 };
@@ -218,7 +221,6 @@ mod cases {
     struct OneShotSource {
         queue: Arc<SwCq>,
         polls: Arc<Atomic<u32>>,
-        _detach_guard: DetachGuard,
     }
 
     impl ProgressSource for OneShotSource {
@@ -235,13 +237,13 @@ mod cases {
     }
 
     /// Returns a source and the number of times that it was polled.
-    fn one_shot_source(queue: &Arc<SwCq>) -> Result<(ProgressHandle, Arc<Atomic<u32>>)> {
+    fn one_shot_source(queue: &Arc<SwCq>) -> Result<(Arc<dyn ProgressSource>, Arc<Atomic<u32>>)> {
         let polls = Arc::new(Atomic::new(0), GFP_KERNEL)?;
-        let source = ProgressHandle::new(|detach_guard| OneShotSource {
+        let source = OneShotSource {
             queue: queue.clone(),
             polls: polls.clone(),
-            _detach_guard: detach_guard,
-        })?;
+        };
+        let source: Arc<dyn ProgressSource> = Arc::new(source, GFP_KERNEL)?;
         Ok((source, polls))
     }
 
@@ -271,22 +273,73 @@ mod cases {
         Ok(())
     }
 
+    /// Stays in its first poll for some time, and sets `has_left` at the end.
+    struct SlowSource {
+        is_inside: Arc<Atomic<u32>>,
+        has_left: Arc<Atomic<u32>>,
+    }
+
+    impl ProgressSource for SlowSource {
+        fn progress(&self) -> bool {
+            self.is_inside.store(1, Release);
+            udelay(Delta::from_micros(500));
+            self.has_left.store(1, Release);
+            false
+        }
+
+        fn arm(&self) {}
+    }
+
     #[test]
-    fn source_is_dropped_after_its_last_poll() -> Result {
+    fn detach_waits_for_a_reader_inside_the_source() -> Result {
         let queue = queue(4)?;
-        let (source, polls) = one_shot_source(&queue)?;
+        let (inside, left) = (
+            Arc::new(Atomic::new(0), GFP_KERNEL)?,
+            Arc::new(Atomic::new(0), GFP_KERNEL)?,
+        );
+        let source = SlowSource {
+            is_inside: inside.clone(),
+            has_left: left.clone(),
+        };
+        let source: Arc<dyn ProgressSource> = Arc::new(source, GFP_KERNEL)?;
         queue.attach_source(&source)?;
-        let (source_ref, drop_marker) = (queue.ring.lock().source_at(0), polls.clone());
-        assert!(source_ref.is_some());
+        let polled = queue.clone();
         let reader = Thread::spawn(ProcessContext::assume(), c"kofi-cq-reader", move |_| {
-            fsleep(Delta::from_millis(20));
-            drop_marker.store(9, Relaxed);
-            drop(source_ref);
+            polled.sources.poll();
         })?;
+        while inside.load(Acquire) == 0 {
+            fsleep(Delta::from_micros(50));
+        }
         queue.detach_source(&source);
-        drop(source);
-        assert_eq!(polls.load(Relaxed), 9);
+        assert_eq!(left.load(Relaxed), 1);
         drop(reader);
+        Ok(())
+    }
+
+    #[test]
+    fn other_sources_stay_when_one_is_detached() -> Result {
+        let queue = queue(4)?;
+        let (first, first_polls) = one_shot_source(&queue)?;
+        let (second, second_polls) = one_shot_source(&queue)?;
+        let (third, third_polls) = one_shot_source(&queue)?;
+        for source in [&first, &second, &third] {
+            queue.attach_source(source)?;
+        }
+        queue.detach_source(&second);
+        queue.progress();
+        let polls = || [&first_polls, &second_polls, &third_polls].map(|polls| polls.load(Relaxed));
+        assert_eq!(polls(), [1, 0, 1]);
+        queue.detach_source(&first);
+        queue.progress();
+        assert_eq!(polls(), [1, 0, 2]);
+        queue.attach_source(&second)?;
+        queue.progress();
+        assert_eq!(polls(), [1, 1, 3]);
+        queue.detach_source(&third);
+        queue.detach_source(&second);
+        queue.progress();
+        assert_eq!(polls(), [1, 1, 3]);
+        assert!(queue.sources.is_empty());
         Ok(())
     }
 }
