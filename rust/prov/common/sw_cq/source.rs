@@ -44,9 +44,9 @@ type SourceList = KVec<Arc<dyn ProgressSource>>;
 /// Attached sources.
 struct AttachedList {
     entries: KVec<Attached>,
-    /// Empty lists with space for 1, 2, ... sources, up to one less than are attached: a source can be detached without
-    /// an allocation.
-    spares: KVec<KBox<SourceList>>,
+    /// Empty list with space for all sources but one, if several are attached: a source can be detached without an
+    /// allocation.
+    spare: Option<KBox<SourceList>>,
 }
 
 /// Sources of a queue.
@@ -63,7 +63,7 @@ impl Sources {
     pub(super) fn new() -> impl PinInit<Self> {
         let attached = AttachedList {
             entries: KVec::new(),
-            spares: KVec::new(),
+            spare: None,
         };
         pin_init!(Self {
             attached <- new_mutex!(attached, "kofi::prov::SwCq::sources"),
@@ -96,13 +96,12 @@ impl Sources {
 
     fn attach(&self, source: &Arc<dyn ProgressSource>) -> Result {
         let mut attached = self.attached.lock();
-        let AttachedList { entries, spares } = &mut *attached;
+        let AttachedList { entries, spare } = &mut *attached;
         let mut there = entries.iter_mut();
         if let Some(there) = there.find(|there| Arc::ptr_eq(&there.source, source)) {
             there.count += 1;
             return Ok(());
         }
-        spares.reserve(1, GFP_KERNEL)?;
         let mut list = KBox::new(
             KVec::with_capacity(entries.len() + 1, GFP_KERNEL)?,
             GFP_KERNEL,
@@ -113,16 +112,13 @@ impl Sources {
         };
         entries.push(new, GFP_KERNEL)?;
         fill(&mut list, entries);
-        if let Some(mut old) = self.list.replace(Some(list)) {
-            old.truncate(0);
-            let _ = spares.push_within_capacity(old);
-        }
+        *spare = self.publish(Some(list));
         Ok(())
     }
 
     fn detach(&self, source: &Arc<dyn ProgressSource>) {
         let mut attached = self.attached.lock();
-        let AttachedList { entries, spares } = &mut *attached;
+        let AttachedList { entries, spare } = &mut *attached;
         let is_it = |there: &Attached| Arc::ptr_eq(&there.source, source);
         let Some(at) = entries.iter().position(is_it) else {
             return;
@@ -130,13 +126,21 @@ impl Sources {
         entries[at].count -= 1;
         if entries[at].count == 0 {
             let removed = entries.remove(at);
-            let mut rest = spares.pop();
+            let mut rest = spare.take();
             if let Some(rest) = &mut rest {
                 fill(rest, entries);
             }
-            let list = self.list.replace(rest);
-            drop((list, removed));
+            let old = self.publish(rest);
+            *spare = old.filter(|_| entries.len() > 1);
+            drop(removed);
         }
+    }
+
+    /// Replaces the list, and returns the old one, emptied. May sleep.
+    fn publish(&self, list: Option<KBox<SourceList>>) -> Option<KBox<SourceList>> {
+        let mut old = self.list.replace(list)?;
+        old.truncate(0);
+        Some(old)
     }
 }
 
