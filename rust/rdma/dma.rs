@@ -300,14 +300,21 @@ impl PhysRange {
         self.len.get()
     }
 
+    /// Returns the page that the offset is counted from.
+    #[cfg(CONFIG_KUNIT = "y")]
+    pub(super) fn first_page(&self) -> *mut page {
+        self.page
+    }
+
     /// Appends `next`, if that continues the range in one array of all page descriptors, and the range then has at most
     /// `max_len` bytes. Returns whether it has been appended.
     #[inline(always)]
     pub(super) fn extend(&mut self, next: &Self, max_len: usize) -> bool {
         let end = self.offset.wrapping_add(self.len());
-        let end_page = self.page.wrapping_add(end / PAGE_SIZE);
+        let page_at = |start: *mut page, offset: usize| start.wrapping_add(offset / PAGE_SIZE);
+        let continues = page_at(next.page, next.offset) == page_at(self.page, end)
+            && next.offset % PAGE_SIZE == end % PAGE_SIZE;
         let len = self.len.saturating_add(next.len());
-        let continues = next.page == end_page && next.offset == end % PAGE_SIZE;
         let is_extended = continues && len.get() <= max_len;
         if is_extended {
             self.len = len;

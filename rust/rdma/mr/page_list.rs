@@ -340,6 +340,27 @@ mod tests {
     }
 
     #[test]
+    fn mr_03_offsets_beyond_the_first_page_continue_a_range() -> Result {
+        let mut memory: KVec<u8> = KVec::with_capacity(4 * PAGE_LEN as usize, GFP_KERNEL)?;
+        let start = memory.as_mut_ptr() as usize;
+        let ranges = PhysRanges::new(start, PAGE_LEN as usize)?;
+        let first = ranges
+            .map(|range| range.map(|range| range.first_page()))
+            .next();
+        let first = first.ok_or(EINVAL)??;
+        let mut list = PageList::new(4)?;
+        let mut builder = list.builder();
+        for (offset, len) in [(4096, 512), (4608, 3584), (8192, 4096)] {
+            // SAFETY: The page exists as long as `memory`.
+            builder.append(unsafe { PhysRange::new(first, offset, len) }?)?;
+        }
+        builder.finish()?;
+        assert_eq!((list.pages(), list.total()), (2, 2 * 4096));
+        assert!(!HAS_PAGE_ARRAY || list.ranges.len() == 1);
+        Ok(())
+    }
+
+    #[test]
     fn mr_03_merged_entries_have_a_maximum_length() -> Result {
         let mut memory: KVec<u8> = KVec::with_capacity(2 * MAX_MERGED, GFP_KERNEL)?;
         let start = memory.as_mut_ptr() as usize;
