@@ -10,8 +10,7 @@ use super::{
     },
     hash,
     Class,
-    Search,
-    SEARCH_STEP, //
+    Search, //
 };
 use crate::{
     prelude::*,
@@ -37,6 +36,9 @@ const CLASSES: usize = 0;
 
 /// Table of the consumer's contexts, to which cancels add the receives.
 const CONTEXTS: usize = 1;
+
+/// Number of receives that one call of a cancel examines at most.
+const CANCEL_STEP: usize = 16;
 
 /// Largest number of classes with posted receives.
 const MAX_CLASSES: usize = 64;
@@ -341,8 +343,18 @@ impl<R: HasMatchSpec> RxIndex<R> {
         }
     }
 
+    /// Adds the next receive to the table of contexts, and returns its context. Returns `None` if the table has all.
+    fn index_context(&mut self) -> Option<Option<usize>> {
+        let mut entry = self.fifo.advance(CONTEXTS)?;
+        let context = entry.get().context();
+        if let Some(context) = context {
+            entry.index_back(CONTEXTS, &OfContext(context));
+        }
+        Some(context)
+    }
+
     /// Takes the oldest receive with a context, if `accepts` returns true for it. Adds receives that were posted since
-    /// the last call to the table of contexts, [`SEARCH_STEP`] of them at most.
+    /// the last call to the table of contexts, [`CANCEL_STEP`] of them at most.
     pub(in super::super) fn cancel(
         &mut self,
         context: usize,
@@ -350,21 +362,14 @@ impl<R: HasMatchSpec> RxIndex<R> {
     ) -> Search<ListBox<R>> {
         let key = OfContext(context);
         if !self.fifo.is_complete(CONTEXTS) && self.fifo.find(CONTEXTS, &key).is_none() {
-            let mut steps = 0..SEARCH_STEP;
-            loop {
-                let Some(mut entry) = self.fifo.advance(CONTEXTS) else {
-                    return Search::NotFound;
-                };
-                let context_of = entry.get().context();
-                if let Some(context) = context_of {
-                    entry.index_back(CONTEXTS, &OfContext(context));
-                }
-                if context_of == Some(context) {
-                    break;
-                }
-                if steps.next().is_none() {
-                    return Search::Again;
-                }
+            let found = (0..CANCEL_STEP).find_map(|_| match self.index_context() {
+                Some(indexed) if indexed != Some(context) => None,
+                stop => Some(stop.is_some()),
+            });
+            match found {
+                Some(true) => {}
+                Some(false) => return Search::NotFound,
+                None => return Search::Again,
             }
         }
         match self.fifo.find(CONTEXTS, &key) {
