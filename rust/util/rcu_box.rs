@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A box that readers use without a lock, and that is freed after a grace period of RCU. The kernel crate has no such
-//! type yet.
+//! A box that readers use in RCU read sections, without a lock, and that is replaced with a wait for a grace period.
+//! The kernel crate has no such type yet.
 
 use super::once::load_acquire;
 use crate::prelude::*;
@@ -13,18 +13,18 @@ mod ffi {
     }
 }
 
-/// An optional box that RCU read sections see.
+/// An optional box, which RCU read sections can access.
 ///
 /// # Invariants
 ///
-/// The pointer is null, or that of a box that this object owns. [`Self::replace`] alone changes it, and frees no box
-/// before the end of the read sections that may have it.
+/// The pointer is null, or that of a box that this object owns. Only [`Self::replace`] changes it, and returns the old
+/// box after the end of all read sections that may use that box.
 pub(crate) struct RcuBox<T>(Atomic<*mut T>, PhantomData<KBox<T>>);
 
 // SAFETY: It owns what a `KBox<T>` owns.
 unsafe impl<T: Send> Send for RcuBox<T> {}
 
-// SAFETY: A shared one gives shared references, and takes and returns boxes of any thread.
+// SAFETY: A shared reference gives access to `&T`, and lets any thread move boxes in and out.
 unsafe impl<T: Send + Sync> Sync for RcuBox<T> {}
 
 impl<T> RcuBox<T> {
@@ -54,10 +54,10 @@ impl<T> RcuBox<T> {
         if old.is_null() {
             return None;
         }
-        // Expedited, because the close of an endpoint waits for it.
-        // SAFETY: Any context that may sleep, as this function requires.
+        // Expedited, because the close of an endpoint waits for the grace period.
+        // SAFETY: The function may be called in any context that may sleep, as this one requires.
         unsafe { ffi::kofi_synchronize_rcu_expedited() };
-        // SAFETY: By the invariant it came from `into_raw`; a read section that began before the exchange has ended.
+        // SAFETY: By the invariant it came from `into_raw`; each read section that began before the exchange has ended.
         Some(unsafe { KBox::from_raw(old) })
     }
 }

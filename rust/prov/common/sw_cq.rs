@@ -2,8 +2,8 @@
 
 //! Software completion queue: a ring to which providers add entries.
 //!
-//! The spinlock guards the ring; it is a leaf and is held with interrupts off. An entry is reserved before an
-//! operation is posted, so that its completion always has one.
+//! The spinlock `ring` guards the ring. It is a leaf in the lock order, and is held with interrupts off. An entry is
+//! reserved before an operation is posted, so that the operation's completion always finds a free entry.
 
 mod source;
 #[cfg(CONFIG_KUNIT = "y")]
@@ -46,17 +46,17 @@ use source::Sources;
 /// Size of a queue opened with size 0.
 const DEFAULT_SIZE: usize = 1024;
 
-/// Entries that a queue for connected endpoints has beyond a size that the consumer requested. A device's
-/// queue has as many, for drain markers.
+/// Number of entries that a queue for connected endpoints has beyond a size that the consumer requested: as many as a
+/// device's queue has for drain markers.
 const EXTRA_ENTRIES: usize = 64;
 
-/// Limit of the requested size.
+/// Maximum size that a consumer can request.
 const MAX_SIZE: usize = 1 << 20;
 
 /// State under the lock. There are never more entries than reservations.
 struct CqRing {
     entries: EntryFifo,
-    /// A reader has armed the queue and has not read since.
+    /// True if the empty queue has been armed, and completions have not been read since.
     has_waiter: bool,
 }
 
@@ -94,14 +94,17 @@ pub(crate) struct SwCq {
     /// writers. Written under the lock.
     is_idle: CacheAligned<Atomic<u32>>,
     size: usize,
-    /// An entry's source is a peer's address, which `fi_cq_readfrom()` returns. Otherwise it is an endpoint.
+    /// True if the source of an entry is the sender's address, which `fi_cq_readfrom()` returns. Otherwise the source
+    /// identifies the endpoint.
     has_addresses: bool,
-    /// Receiver of the entries instead of the ring.
+    /// Sink that gets the entries instead of the ring, if the queue was opened with one.
     sink: Option<Arc<dyn PeerSink>>,
     /// Set if the reader forwards entries to another queue.
     is_forwarded: Atomic<u32>,
+    /// Number of entries that are not reserved.
     reservation: FreeSlots,
-    /// Set while a refused poster waits for an entry: a reservation released without a read then wakes the readers.
+    /// Set while a refused poster waits for an entry: the release of a reservation without a read then wakes the
+    /// readers.
     entry_waiter: WaitFlag,
     /// Set while a refused poster waits for a free slot of its endpoint: the end of the next operation then wakes the
     /// readers.
@@ -176,22 +179,22 @@ impl SwCq {
         )?)
     }
 
-    /// Publishes [`CqRing::is_idle`]. The lock is held.
+    /// Publishes [`CqRing::is_idle`]. The ring's lock is held.
     #[inline(always)]
     fn update_idle(&self, ring: &CqRing) {
         store_release(&self.is_idle.0, ring.is_idle().into());
     }
 
-    /// Reserves an entry; returns false if none is free, and then wakes the readers when one is. The
-    /// reservation ends when the entry is read, discarded or passed to a [`PeerSink`], or with
+    /// Reserves an entry. Returns false if none is free; the release of an entry without a read then wakes the readers.
+    /// The reservation ends when the entry is read, discarded or passed to a [`PeerSink`], or with
     /// [`Self::complete_silent`], [`Self::release`] or [`Self::release_many`]. Any context.
     #[inline]
     pub(crate) fn reserve(&self) -> bool {
         self.reserve_many(1)
     }
 
-    /// Reserves `count` entries, or none, as [`Self::reserve`]. A caller that reserved them one after the other, and
-    /// released some when it is refused, would wake itself. Any context.
+    /// Reserves `count` entries, or none, like [`Self::reserve`]. If a caller reserved them one by one instead, and
+    /// released them after a refusal, the release would wake the readers for this caller. Any context.
     #[inline]
     pub(crate) fn reserve_many(&self, count: u32) -> bool {
         self.reservation.try_reserve(count) || self.reserve_or_set_waiter(count)
@@ -204,9 +207,9 @@ impl SwCq {
         self.reservation.try_reserve(count)
     }
 
-    /// Wakes the readers and calls the handler when the next operation ends, even if it writes no entry: a
-    /// post was refused because its endpoint has no free slot. The caller holds the lock of the endpoint's
-    /// data path, under which operations end, so that none ends unnoticed. Any context.
+    /// Requests that the end of the next operation wakes the readers and calls the handler, even if the operation
+    /// writes no entry. Called when a post has been refused because its endpoint has no free slot. The caller holds the
+    /// lock of the endpoint's data path, under which operations end, so that no end is missed. Any context.
     #[cold]
     pub(crate) fn set_slot_waiter(&self) {
         self.slot_waiter.set();
@@ -216,7 +219,7 @@ impl SwCq {
     /// that waits for a slot is not woken. Any context.
     #[inline]
     pub(crate) fn release_many(&self, count: u32) {
-        // Full barrier: this sees the flag of a refused poster, or the poster sees the released entries.
+        // Full barrier: `take` sees the flag of a refused poster, or the poster sees the released entries.
         self.reservation.release(count);
         if count != 0 && self.entry_waiter.take() {
             self.wake_readers();
@@ -234,15 +237,16 @@ impl SwCq {
         self.release_many(1);
     }
 
-    /// Releases the entry of an operation that has ended without one. Any context.
+    /// Ends an operation that writes no entry: releases its reservation, and wakes the readers if a refused poster
+    /// waits for an entry or a slot. Any context.
     #[inline]
     pub(crate) fn complete_silent(&self) {
         self.release_many(1);
         self.wake_slot_waiter();
     }
 
-    /// Wakes the readers if a refused poster waits for a slot: one is free whose operation was reported before. Any
-    /// context.
+    /// Wakes the readers if a refused poster waits for a slot. Called when a slot becomes free after its operation has
+    /// been reported. Any context.
     #[inline]
     pub(crate) fn wake_slot_waiter(&self) {
         if self.slot_waiter.take() {
@@ -250,7 +254,8 @@ impl SwCq {
         }
     }
 
-    /// Adds an entry that was reserved, and notifies the readers. Any context.
+    /// Adds an entry that was reserved, and notifies the readers. A queue with a sink passes the entry to the sink, and
+    /// releases the reservation. Any context.
     pub(crate) fn push(&self, outcome: CqEntry) {
         if let Some(sink) = &self.sink {
             self.release_many(1);
@@ -267,7 +272,8 @@ impl SwCq {
         self.update_idle(&ring);
     }
 
-    /// Adds the entry of a success, which is much smaller than that of an error, as [`Self::push`].
+    /// Adds the entry of a success, like [`Self::push`]. The argument is much smaller than a [`CqEntry`], which can be
+    /// an error. Any context.
     #[inline(always)]
     pub(crate) fn push_success(&self, done: Completion) {
         if self.sink.is_some() {
@@ -277,9 +283,9 @@ impl SwCq {
         self.interrupts.notify();
     }
 
-    /// Adds the entry of a success for which readers need not wake: they sleep until a message with
-    /// FI_REMOTE_SIGNAL, and find this entry then. If a refused poster waits, they are woken nevertheless,
-    /// because space for it is free, or is when the entry has been read. Any context.
+    /// Adds the entry of a success without waking the readers, which sleep until a message with FI_REMOTE_SIGNAL
+    /// arrives and find this entry then. If a refused poster waits, the readers are woken nevertheless: space for the
+    /// poster is free, or becomes free when this entry is read. Any context.
     pub(crate) fn push_success_quiet(&self, done: Completion) {
         if self.sink.is_some() {
             return self.push(CqEntry::Done(done));
@@ -350,7 +356,7 @@ impl SwCq {
         }
     }
 
-    /// Reads completions from the ring alone, as [`Self::read_into`].
+    /// Reads completions from the ring, like [`Self::read_into`], without polling the sources.
     #[inline]
     fn read_ring<E: From<Completion>>(
         &self,

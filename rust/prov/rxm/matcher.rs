@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Tag matcher: posted receives and unexpected messages of one context, tagged and untagged ones.
+//! Tag matcher: posted receives and unexpected messages of one receive context, tagged and untagged ones.
 //!
-//! Guarded by `EpCore::inner`, or by the lock of a shared receive context. A message matches the oldest posted
-//! receive, and a receive the oldest message. A multi-receive buffer keeps its position until it takes no more
-//! messages. The [indices](index) make each call cost the same for any number of entries.
+//! Guarded by `EpCore::inner`, or by the lock of a shared receive context. A message takes the oldest posted receive
+//! that matches it, and a receive takes the oldest message that it matches. A multi-receive buffer keeps its position
+//! until it takes no more messages. The [indices](index) make each call cost the same for any number of entries.
 //!
-//! A search for a partial ignore mask takes several calls, between which the caller releases the lock. Messages that
-//! arrive meanwhile are queued, and the search finds them; the receive is posted when it ends. So does a search for the
-//! receive to cancel, if many have been posted since the last one.
+//! A search with an ignore mask other than 0 and all bits may take several calls, between which the caller releases the
+//! lock. Messages that arrive meanwhile are queued, and the search finds them. If no message matches, the receive is
+//! posted when the search ends. A cancel may take several calls, too, if many receives have been posted since the last
+//! cancel.
 
 mod index;
 #[cfg(CONFIG_KUNIT = "y")]
@@ -42,7 +43,7 @@ use core::net::{
     Ipv4Addr, //
 };
 
-/// Messages that a receive matches.
+/// Criteria by which a receive matches messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct MatchSpec {
     /// Tag and ignored bits; `None` matches untagged messages.
@@ -56,7 +57,7 @@ pub(super) struct MatchSpec {
 pub(super) struct MsgKey {
     /// Index of the receive context.
     pub(super) context: u8,
-    /// Tag.
+    /// Tag; `None` for an untagged message.
     pub(super) tag: Option<u64>,
     /// Source.
     pub(super) from: SocketAddr,
@@ -92,7 +93,7 @@ pub(super) trait HasMatchSpec: HasLinks<RX_TABLES> {
     /// Returns the source; `None` matches any.
     fn source(&self) -> Option<&SocketAddr>;
 
-    /// Returns the messages that the receive matches.
+    /// Returns the criteria by which the receive matches messages.
     #[inline]
     fn spec(&self) -> MatchSpec {
         MatchSpec {
@@ -142,7 +143,7 @@ pub(super) enum PostResult<R, M> {
     Matched(ListBox<R>, ListBox<M>),
     /// The search for a message is not complete: the caller posts the receive again, and can release the lock before.
     Again(ListBox<R>),
-    /// Receives with too many different ignore masks are posted.
+    /// The receive is not posted, because receives with too many different ignore masks are posted already.
     Refused(ListBox<R>),
 }
 
@@ -156,20 +157,20 @@ pub(super) struct Matcher<R: HasMatchSpec, M: HasMsgKey> {
     receives: RxIndex<R>,
     untagged: MsgIndex<M>,
     tagged: MsgIndex<M>,
-    /// Messages that were claimed, which match no receive. The first table has them by context.
+    /// Messages that were claimed (FI_CLAIM), which match no posted receive. The first table indexes them by context.
     claimed: IndexedFifo<M, MSG_TABLES>,
 }
 
 impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
-    /// Creates the empty matcher of a context, or one that several endpoints share, in which no receive names a
-    /// source. May sleep.
+    /// Creates an empty matcher of one receive context. With `is_shared`, several endpoints share the matcher, and no
+    /// receive names a source. May sleep.
     ///
     /// # Errors
     ///
     /// -FI_ENOMEM.
     #[inline(never)]
     pub(super) fn new(is_shared: bool) -> Result<KBox<Self>> {
-        // Initialised in place, because it is large for the stack.
+        // Initialised in place, because it is too large for the stack.
         let new = init!(Self {
             seed: HashSeed::new(),
             receives: RxIndex::EMPTY,
@@ -206,7 +207,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         self.post_or_force(receive, false)
     }
 
-    /// Posts a receive again that the matcher has had; never refuses it.
+    /// Posts a receive again that was taken from the matcher; never refuses it.
     pub(super) fn post_again(&mut self, receive: ListBox<R>) -> PostResult<R, M> {
         self.post_or_force(receive, true)
     }
@@ -228,9 +229,9 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         }
     }
 
-    /// Finds the receive for a message that has arrived. If there is none, the caller [queues](Self::queue_unexp) the
-    /// message before the next one arrives. The caller [takes](Self::take_receive) a multi-receive buffer that takes
-    /// no more messages.
+    /// Takes the receive for a message that has arrived; a multi-receive buffer stays posted. If there is no receive,
+    /// the caller [queues](Self::queue_unexp) the message before the next one arrives. The caller
+    /// [takes](Self::take_receive) a multi-receive buffer that can hold no more messages.
     #[inline]
     pub(super) fn match_msg(&mut self, key: &MsgKey) -> Option<MatchResult<R>> {
         self.receives.match_msg(&self.seed, key, false)
@@ -251,8 +252,8 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         messages.push_back(seed, message);
     }
 
-    /// Queues an unexpected message, unless a receive matches: then returns both. Not for matchers with multi-receive
-    /// buffers.
+    /// Queues an unexpected message, unless a receive matches it: then takes the receive and returns both. Not for
+    /// matchers with multi-receive buffers.
     pub(super) fn match_or_queue(
         &mut self,
         message: ListBox<M>,
@@ -285,7 +286,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         messages.search(seed, spec, |entry| entry.take())
     }
 
-    /// Takes the message that a receive with this `spec` would match, if `accepts` returns something for it.
+    /// Takes the message that a receive with this `spec` would match, if `accepts` returns a value for it.
     pub(super) fn claim_if<T>(
         &mut self,
         spec: &MatchSpec,
@@ -325,7 +326,7 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         message.or_else(|| self.tagged.pop_owner(&self.seed, owner))
     }
 
-    /// Takes the oldest message. Claimed ones stay.
+    /// Takes the oldest untagged message, or the oldest tagged one if there is no untagged one. Claimed messages stay.
     pub(super) fn pop_unexp(&mut self) -> Option<ListBox<M>> {
         let message = self.untagged.pop_front();
         message.or_else(|| self.tagged.pop_front())
@@ -348,9 +349,9 @@ impl<R: HasMatchSpec, M: HasMsgKey> Matcher<R, M> {
         self.claimed.pop_front()
     }
 
-    /// Posts a receive without matching: no message matches, or the endpoint ends.
+    /// Posts a receive without a search for a message. No message matches, or the endpoint is being closed.
     pub(super) fn queue_receive(&mut self, receive: ListBox<R>) {
-        // Forced, so it is not returned.
+        // Forced, so `push` does not return the receive.
         let _ = self.receives.push(&self.seed, receive, true);
     }
 

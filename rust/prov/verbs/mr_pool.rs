@@ -30,7 +30,7 @@ struct PoolState {
 /// Region of the device that belongs to a pool.
 pub(super) struct PooledMr {
     pub(super) mr: FastMr,
-    /// Index of its record in the pool.
+    /// Index of the region's record in [`MrPool::records`].
     record: usize,
 }
 
@@ -45,19 +45,19 @@ struct KeyRecord {
 impl KeyRecord {
     const INVALIDATED: u64 = 1 << 32;
 
-    /// Sets the current key, which no message has invalidated.
+    /// Sets the current key, and clears the record of an invalidation.
     fn set_current(&self, key: u32) {
         self.state.store(key.into(), Release);
     }
 
-    /// Records that a message has invalidated `key`. A message that names another variant of the key has no effect.
+    /// Records that a message has invalidated `key`. Has no effect if the current key is another variant of `key`.
     fn set_invalidated(&self, key: u32) {
         let _ = self
             .state
             .cmpxchg(key.into(), Self::INVALIDATED | u64::from(key), Full);
     }
 
-    /// Returns whether a message has invalidated `key`, and forgets it.
+    /// Returns whether a message has invalidated `key`, and clears the record of that.
     fn take_invalidated(&self, key: u32) -> bool {
         let invalidated = Self::INVALIDATED | u64::from(key);
         self.state.cmpxchg(invalidated, key.into(), Full).is_ok()
@@ -73,7 +73,7 @@ pub(super) struct MrPool {
     records: KVVec<KeyRecord>,
     #[pin]
     state: FastLockIrq<PoolState>,
-    /// Held while closed regions are freed, so that a second call returns after that.
+    /// Held while closed regions are freed, so that a concurrent call of [`Self::free_closed`] waits for that.
     #[pin]
     freeing: Mutex<()>,
 }
@@ -118,21 +118,22 @@ impl MrPool {
         self.state.lock().free.pop().ok_or(Errno::EAGAIN)
     }
 
-    /// Sets the key that a region of the pool has from now on. Any context.
+    /// Records the new key of a region of the pool, which no message has invalidated. Any context.
     pub(super) fn set_current_key(&self, pooled: &PooledMr) {
         if let Some(record) = self.records.get(pooled.record) {
             record.set_current(pooled.mr.rkey());
         }
     }
 
-    /// Returns whether a message has invalidated the current key of a region, and forgets it. Any context.
+    /// Returns whether a message has invalidated the current key of a region, and clears the record of that. Any
+    /// context.
     pub(super) fn take_invalidated(&self, pooled: &PooledMr) -> bool {
         let record = self.records.get(pooled.record);
         record.is_some_and(|record| record.take_invalidated(pooled.mr.rkey()))
     }
 
     /// Records that a message has invalidated a key, if that is the current key of its region. Returns false if no
-    /// region of the pool has the key. Any context.
+    /// region of the pool has any variant of the key. Any context.
     pub(super) fn set_invalidated(&self, key: u32) -> bool {
         let base_key = key & !KEY_VARIANT;
         let at = self
@@ -154,7 +155,7 @@ impl MrPool {
         self.state.lock().closed.push(region);
     }
 
-    /// Frees the regions of the device, which makes their keys invalid, and recycles the consumer's closed regions. May
+    /// Deregisters the free regions of the device, and frees the closed regions as [`Self::free_closed`] does. May
     /// sleep.
     pub(super) fn clear(&self) {
         let free = mem::take(&mut self.state.lock().free);
@@ -162,8 +163,8 @@ impl MrPool {
         self.free_closed();
     }
 
-    /// Frees the closed regions whose keys may be valid, which ends the keys, and recycles the consumer's regions. No
-    /// work request in the queue pair names them. May sleep.
+    /// Deregisters the regions of the device that closed regions own, which invalidates their keys, and recycles the
+    /// closed regions. No work request in the queue pair names their keys. May sleep.
     pub(super) fn free_closed(&self) {
         let _freeing = self.freeing.lock();
         let mut closed = mem::take(&mut self.state.lock().closed);
@@ -191,7 +192,7 @@ mod tests {
         record.set_invalidated(0x102);
         assert!(!record.take_invalidated(0x102) && !record.take_invalidated(0x101));
         record.set_invalidated(0x101);
-        // A message that names another variant does not hide the first one.
+        // A message that names another variant does not clear the record of the first message.
         record.set_invalidated(0x102);
         assert!(record.take_invalidated(0x101));
         assert!(!record.take_invalidated(0x101));

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Lists of DMA ranges for regions that are registered again and again. A list is allocated once and filled in
-//! any context.
+//! Lists of DMA ranges for memory regions that are registered repeatedly. A list is allocated once and filled in any
+//! context.
 //!
-//! Pages have 4 KiB, which each device supports. A range has to start at a page boundary, and the one before it
-//! to end at one, or it continues the one before it: a gap would become part of the region.
+//! A page has 4 KiB, which each device supports. Each range after the first continues the previous range, or starts at
+//! a page boundary after a range that ends at one: a gap within a page would become part of the region.
 
 use crate::rdma::{
     dma::{
@@ -16,7 +16,7 @@ use crate::rdma::{
 };
 use kernel::bindings::scatterlist;
 
-/// True if the descriptors of all pages are in one array, so that their distance is that of the pages.
+/// True if the `struct page` of all pages are in one array, so that the distance of two of them is that of their pages.
 const HAS_PAGE_ARRAY: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM));
 
 /// Maximum length of an entry that consists of several ranges, in bytes: the default of `dma_get_max_seg_size()`. A
@@ -45,7 +45,8 @@ struct PageCount {
 }
 
 impl PageCount {
-    /// Adds a range; `None`, without any effect, if it wraps around or leaves a gap.
+    /// Adds a range. Returns `None`, and changes nothing, if the range is empty, wraps around or leaves a gap, or if
+    /// the number of pages overflows.
     fn add(&mut self, addr: u64, len: u64) -> Option<()> {
         let last = addr.checked_add(len.checked_sub(1)?)?;
         let end = last.checked_add(1)?;
@@ -73,7 +74,7 @@ pub(crate) struct PageList {
     max_pages: u32,
     count: PageCount,
     total: u64,
-    /// Mapping of the ranges that this list has to undo; `None` for ranges that others have mapped.
+    /// Mapping of the ranges that this list has to undo; `None` for ranges that the caller has mapped.
     mapping: Option<Mapping>,
 }
 
@@ -106,7 +107,7 @@ impl PageList {
     pub(super) fn dma_ranges(&self) -> u32 {
         match self.mapping {
             Some(mapping) => mapping.count,
-            // As many as pages, at most.
+            // The cast is exact: there are at most `max_pages` ranges.
             None => self.ranges.len() as u32,
         }
     }
@@ -131,7 +132,7 @@ impl PageList {
         page_offset(addr) == page_offset(self.first_addr())
     }
 
-    /// Appends a DMA range that others keep mapped.
+    /// Appends a DMA range that the caller has mapped and keeps mapped.
     ///
     /// # Errors
     ///
@@ -142,7 +143,7 @@ impl PageList {
         if count.pages > self.max_pages {
             return Err(EINVAL);
         }
-        // Not longer than the pages.
+        // The length in a scatterlist entry has 32 bits.
         let short = u32::try_from(len).map_err(|_| EINVAL)?;
         let mut entry = pin_init::zeroed();
         // SAFETY: `entry` is a local scatterlist entry.
@@ -181,7 +182,7 @@ impl PageList {
         Ok(())
     }
 
-    /// Empties the list, and undoes [`Self::map`], by the same `dma`. Any context.
+    /// Empties the list, and undoes [`Self::map`] with the same `dma`, if the list was mapped. Any context.
     ///
     /// # Safety
     ///
@@ -214,8 +215,8 @@ pub(crate) struct PageListBuilder<'a> {
 }
 
 impl PageListBuilder<'_> {
-    /// Appends memory. Memory that continues that of the last range becomes part of it, up to [`MAX_MERGED`] bytes. Any
-    /// context.
+    /// Appends memory. A range that continues the last one is merged with it, up to [`MAX_MERGED`] bytes, if
+    /// [`HAS_PAGE_ARRAY`] is true. Any context.
     ///
     /// # Errors
     ///
@@ -320,7 +321,7 @@ mod tests {
         let start = memory.as_mut_ptr() as usize;
         let mut list = PageList::new(4)?;
         let mut builder = list.builder();
-        // Two halves of a page, the next page, and one that leaves a page out.
+        // Two halves of a page, the next page, and a page after a gap of one page.
         for (from, len) in [(0, 2048), (2048, 2048), (4096, 4096), (3 * 4096, 4096)] {
             for range in PhysRanges::new(start + from, len)? {
                 builder.append(range?)?;
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!((list.pages(), list.total()), (3, 3 * 4096));
         let lengths = list.ranges.iter().map(|range| range.length);
         assert!(!HAS_PAGE_ARRAY || lengths.eq([2 * 4096, 4096]));
-        // Bytes within a page that is complete leave a gap.
+        // A range that neither starts at a page boundary nor continues the last one leaves a gap.
         let mut builder = list.builder();
         for range in PhysRanges::new(start + 8, 8)? {
             builder.append(range?)?;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A device that does almost nothing: a posted work request completes at once, and
- * of a message only the first bytes are copied, where a protocol above the device may
- * have its header. The cost of a call on it is then that of the layers above.
+ * RDMA device for benchmarks that does almost nothing: a posted send work request
+ * completes at once, and only the first NULL_HEADER bytes of a message are copied, where
+ * a protocol above the device may have its header. So the cost of a call on the device is
+ * that of the layers above it.
  *
- * Its queue pairs connect with each other through iw_cm, which needs no packets.
- * A send consumes the oldest receive of the peer. Other work requests have no effect.
+ * Its queue pairs connect with each other through iw_cm, which needs no packets. An
+ * IB_WR_SEND consumes the oldest receive of the peer; without one, the message is lost.
+ * Other send work requests complete without any effect.
  */
 
 #ifndef KOFI_TESTING_NULL_H
@@ -19,9 +21,9 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/iw_cm.h>
 
-#define NULL_DEPTH	1024	/* of each queue of requests */
-#define NULL_ENTRIES	16384	/* of each queue of completions */
-#define NULL_HEADER	64	/* bytes of a message that are copied */
+#define NULL_DEPTH	1024	/* work requests of a send or receive queue */
+#define NULL_ENTRIES	16384	/* entries of a completion queue */
+#define NULL_HEADER	64	/* bytes copied of a message */
 
 struct null_device {
 	struct ib_device	base;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Sources of entries: a reader that finds the ring empty polls them, and a queue that readers sleep on arms them.
+//! Sources of entries: a reader that finds the ring empty polls the sources, and arming the empty queue arms them.
 //!
-//! Sources are called in RCU read sections, so that a read takes no lock for them, and a detached source is not called
-//! any more.
+//! The mutex `attached` guards the attached sources. Readers use a copy in RCU read sections: a read takes no lock for
+//! the copy, and a detach waits until no reader calls the source.
 
 use super::SwCq;
 use crate::{
@@ -23,16 +23,16 @@ pub(crate) trait ProgressSource: Send + Sync {
     /// sleep.
     fn progress(&self) -> bool;
 
-    /// Makes the source add its next entry without being polled: a reader is about to sleep. Any context; does not
-    /// sleep.
+    /// Makes the source add its next entry without being polled. Called when the empty queue is armed, because its
+    /// readers sleep from then on. Any context; does not sleep.
     fn arm(&self);
 
-    /// Reports that the first `count` entries of a queue have been forwarded to the peer queue's owner. Any context;
-    /// does not sleep.
+    /// Handles the report that the first `count` entries of the queue have been forwarded to the owner of the peer
+    /// queue. Any context; does not sleep.
     fn entries_forwarded(&self, _count: u64) {}
 }
 
-/// Attached source, and how often it was attached.
+/// Attached source, with the number of times that it was attached.
 struct Attached {
     source: Arc<dyn ProgressSource>,
     count: usize,
@@ -152,8 +152,8 @@ fn fill(list: &mut SourceList, entries: &[Attached]) {
 }
 
 impl SwCq {
-    /// Attaches a source, which a reader polls when the ring is empty. It has to be [detached](Self::detach_source)
-    /// as often as it was attached. May sleep.
+    /// Attaches a source, which a reader polls when the ring is empty. Each attachment has to be
+    /// [detached](Self::detach_source) once. May sleep.
     ///
     /// # Errors
     ///
@@ -162,12 +162,14 @@ impl SwCq {
         self.sources.attach(source)
     }
 
-    /// Detaches a source once. After the last time no reader calls it, and none is inside. May sleep.
+    /// Undoes one [`Self::attach_source`]. When the last one is undone, no reader calls the source any more, and no
+    /// call is in progress. May sleep.
     pub(crate) fn detach_source(&self, source: &Arc<dyn ProgressSource>) {
         self.sources.detach(source);
     }
 
-    /// Reports to the sources that all entries read so far have been forwarded: the forwarding reader reads again.
+    /// Reports to the sources that all entries read so far have been forwarded. Called when the reader that forwards
+    /// them reads again, because it forwards what it has read before that.
     #[cold]
     pub(super) fn report_forwarded(&self) {
         let ring = self.ring.lock();

@@ -106,7 +106,7 @@ mod cases {
         assert!(srx.get(ep_slots[1], &key(None)).is_none());
         assert!(srx.queue(ep_slots[1], unexp(None)?, false).is_none());
         assert!(srx.queue(ep_slots[0], unexp(None)?, false).is_none());
-        // Messages match in order of arrival, and only what fits.
+        // A receive takes the message that was queued first, and a tagged receive takes no untagged message.
         post(&srx, Some(7))?;
         assert_eq!((first.times(), second.times()), ((0, 0), (0, 0)));
         post(&srx, None)?;
@@ -132,7 +132,7 @@ mod cases {
         let ep_slot = srx.attach(ep.clone())?;
         assert!(srx.get(ep_slot, &key(None)).is_none());
         post(&srx, None)?;
-        // The endpoint was starved.
+        // The post made the starved endpoint retry.
         assert_eq!(ep.times(), (0, 1));
         assert!(srx.queue(ep_slot, unexp(None)?, false).is_some());
         assert_eq!(post(&srx, None), Err(Errno::EAGAIN));
@@ -155,7 +155,7 @@ mod cases {
         let starved = |at: &usize| at % 2 == 0;
         for (ep_slot, _) in eps.iter().filter(|(ep_slot, _)| starved(ep_slot)) {
             assert!(srx.get(*ep_slot, &key(None)).is_none());
-            // One message is queued, others are in packets.
+            // One message is queued; the endpoint has others that it could not queue.
             assert!(srx.queue(*ep_slot, unexp(Some(1))?, true).is_none());
         }
         for _ in 0..2 {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions of atomic operations that take several work requests, and the posting of the next ones.
+//! Completions of atomic operations that are built from compare-and-swap work requests, and the posting of the next
+//! work request of each.
+//!
+//! The lock of the completion queue guards the state; it is not held while posting.
 
 use super::{
     super::{
@@ -43,7 +46,7 @@ impl Cq {
 }
 
 impl CqState {
-    /// Fails the operation of the work request `wr_id` that the device did not take. Adds the
+    /// Fails the operation of the work request `wr_id` that the device has refused. Adds the
     /// entries that it releases to `freed`.
     pub(super) fn fail_cas_step(&mut self, wr_id: u64, freed: &mut u32) {
         let wc = PolledWc::from_post_error(wr_id);
@@ -55,6 +58,9 @@ impl CqState {
         }
     }
 
+    /// Handles the completion of a work request of the operation in CAS slot `index`. Returns the
+    /// completion of the operation; `None` if the operation needs another work request, or has ended
+    /// with a success that is not reported.
     #[cold]
     pub(super) fn resolve_cas_wc(&mut self, mut wc: PolledWc, index: u32) -> Option<PolledWc> {
         let entry = self.wqs.get_mut(wc.wq_id().index())?.as_mut()?;
@@ -80,15 +86,15 @@ impl CqState {
             tally.count_one(comp.flags, is_success);
         }
         if is_success && !comp.is_reported {
-            // The success is not reported, so no reader ends the operation.
+            // No reader ends the operation, because its success is not reported.
             let _ = entry.wq.end_cas_atomic(index);
             return None;
         }
         Some(wc)
     }
 
-    /// Returns a queue from index `at` on that waits for its next work requests to be posted; `at`
-    /// moves behind it.
+    /// Returns the first queue from index `at` on that waits for its next work requests to be posted,
+    /// and clears its mark. `at` becomes the index after that of the queue.
     pub(super) fn next_pending_wq(&mut self, at: &mut usize) -> Option<Arc<WorkQueue>> {
         if self.pending_cas_wqs == 0 {
             return None;
@@ -104,7 +110,8 @@ impl CqState {
         Some(entry.wq.clone())
     }
 
-    /// Makes the queue that [`Self::next_pending_wq`] returned last wait again.
+    /// Marks the queue that [`Self::next_pending_wq`] returned last as waiting again. `at` is the index
+    /// after that of the queue.
     pub(super) fn requeue_pending_wq(&mut self, wq: &Arc<WorkQueue>, at: usize) {
         let entry = at
             .checked_sub(1)

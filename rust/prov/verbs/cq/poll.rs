@@ -31,32 +31,33 @@ use kernel::rbtree::{
     RBTreeNode, //
 };
 
-/// Completions polled at a time.
+/// Number of completions that are polled at a time.
 pub(super) const POLL_BATCH: usize = 16;
 
 /// Number of unread completions that are discarded at a time.
 pub(super) const DISCARD_BATCH: usize = 8;
 
-/// State of a completion queue. The fields of an empty read come first, in one cache line with the
-/// lock.
+/// State of a completion queue. The fields that a read of an empty queue uses come first, in one
+/// cache line with the lock.
 ///
 /// # Invariants
 ///
 /// A completion in the backlog was put there by [`CqState::defer_wc`], and its operation has not
-/// been ended since. The operation of one with `retire_on_read` has not been retired; the slot of a
-/// shared receive is COMPLETED.
+/// been ended since. If a completion has `retire_on_read`, its operation has not been retired. If it
+/// is of a shared receive, the slot of the receive is COMPLETED.
 #[repr(C)]
 pub(super) struct CqState {
     /// Set if each post reserves an entry first, because not all completions fit.
     pub(super) is_accounting: bool,
-    /// Number of queues that wait for [`CqState::next_pending_wq`].
+    /// Number of work queues with [`WqEntry::has_pending_cas`].
     pub(super) pending_cas_wqs: u32,
     pub(super) backlog: WcBacklog,
     /// Work queues that complete here; the index is the upper half of a `wr_id`.
     pub(super) wqs: KVec<Option<WqEntry>>,
-    /// Maximum number of entries that they need together.
+    /// Maximum number of entries that all work queues need together.
     pub(super) max_entries: usize,
-    /// Indices of the work queues that share receives, by the queue pair that completions name.
+    /// Indices of the work queues that use a shared receive context, by the address of the queue pair
+    /// (`struct ib_qp`) that completions name.
     pub(super) srx_qps: RBTree<usize, u32>,
     /// Number of completions lost for want of an entry, including overruns that the driver reports.
     pub(super) overruns: Arc<Atomic<u64>>,
@@ -104,8 +105,9 @@ impl CqState {
         while self.poll_to_backlog(poller, freed) == POLL_BATCH {}
     }
 
-    /// Takes the completion at index `at` of the batch. Returns the completion of its operation,
-    /// reported or not; none if it is not the last work request of its operation.
+    /// Takes the completion at index `at` of the batch, and returns the completion to handle. Returns
+    /// `None` for an operation with a CAS slot that needs another work request or has ended without a
+    /// report, and where [`Self::resolve_srx_wc`] does.
     ///
     /// # Safety
     ///
@@ -128,12 +130,13 @@ impl CqState {
         resolved
     }
 
-    /// Takes the completion of a shared receive: a message of the queue pair `qp` has taken it, or
-    /// it was flushed. Returns None if it has been taken before.
+    /// Takes the completion of the shared receive in `slot`: a message to the queue pair `qp` has used
+    /// the receive, or the receive was flushed. Returns `None` if no work queue has the queue pair, or
+    /// if the slot is not posted.
     ///
     /// # Safety
     ///
-    /// The completion of `slot` has been polled, and has not been taken before.
+    /// The completion has been polled, and has not been passed to this function before.
     #[inline(never)]
     unsafe fn resolve_srx_wc(
         &mut self,
@@ -151,7 +154,7 @@ impl CqState {
         }
         wq.set_received();
         wc.wr_id = WqId::from_index(index).srx_wr_id(slot);
-        // SAFETY: `complete_slot` has taken it above, and the lock is held.
+        // SAFETY: `complete_slot` has taken the slot above, and the lock is held.
         wq.trace_completion(&wc, || unsafe { attachment.srx.slot(slot) }.trace_info());
         if let Some(tally) = &mut entry.counters {
             // SAFETY: As above.
@@ -182,8 +185,8 @@ impl CqState {
         self.wqs.get_mut(wc.wq_id().index())?.as_mut()
     }
 
-    /// Takes a completion in place of its reader, for [`Self::poll_to_backlog`]. A failure is of an operation, or of a
-    /// part of one.
+    /// Puts a completion into the backlog for a later reader; a silent operation is retired instead, which adds the
+    /// entries that it releases to `freed`. A failed completion may be that of an operation or of a part of one.
     ///
     /// # Safety
     ///
@@ -245,7 +248,7 @@ impl CqState {
                     retire_on_read: false,
                 }
             }
-            // Silent completions have been handled above.
+            // `resolve_cas_wc` has ended the operations that are silent.
             WrOwner::Cas(_) => DeferredWc {
                 wc,
                 slot: WrSlot::EMPTY,
@@ -253,7 +256,7 @@ impl CqState {
             },
         };
         if self.backlog.push(waiting).is_err() {
-            // Excluded by the reservation of entries; logged, because a completion is lost.
+            // The reservation of entries excludes this; it is logged, because a completion is lost.
             let _ = self.overruns.fetch_add(1, Relaxed);
             if let Some(queue) = self.wq(&wc) {
                 queue.warn("the completion queue has overrun, a completion is lost");
@@ -283,9 +286,9 @@ impl CqState {
         Some((completion, direction, wc))
     }
 
-    /// Removes some completions of the work queue `wq_id` from the backlog, and returns their
-    /// number. Contexts to reclaim go into `contexts`, shared receives into `unread`, and the
-    /// number of released entries is added to `freed`.
+    /// Removes up to [`DISCARD_BATCH`] completions of the work queue `wq_id` from the backlog, and
+    /// returns their number. Contexts to reclaim go into `contexts`, shared receives into `unread`,
+    /// and the number of released entries is added to `freed`.
     pub(super) fn discard_deferred(
         &mut self,
         wq_id: WqId,
@@ -313,7 +316,7 @@ impl CqState {
                 WrOwner::Wq if !waiting.retire_on_read => {
                     // SAFETY: As above.
                     *freed = freed.wrapping_add(unsafe { entry.release_deferred(waiting) });
-                    // The last piece stands for the multi-receive buffer.
+                    // The context of a multi-receive buffer is reclaimed with its last piece.
                     if waiting.slot.kind != OpKind::MultiRecv {
                         *context = Some(waiting.slot.context);
                     }
@@ -324,8 +327,8 @@ impl CqState {
         count
     }
 
-    /// Marks operation `seq` of a queue as the last piece of its multi-receive buffer, from `start`
-    /// on. Returns false if its completion has been read.
+    /// Marks the receive `seq` of `wq`, which receives into the piece from offset `start` on, as the
+    /// last one of its multi-receive buffer. Returns false if its completion has been read.
     ///
     /// # Safety
     ///

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Index of posted receives. Pure; guarded by the lock of the matcher.
+//! Index of posted receives. The lock that guards the matcher guards the index; no function here takes a lock.
 
 use super::{
     super::{
@@ -31,21 +31,22 @@ use crate::{
 /// Number of tables of posted receives.
 pub(in super::super::super) const RX_TABLES: usize = 2;
 
-/// Table of the classes.
+/// Index of the table that groups receives by class, tag and source.
 const CLASSES: usize = 0;
 
-/// Table of the consumer's contexts, to which cancels add the receives.
+/// Index of the table that groups receives by the consumer's context. Cancels add the receives to it.
 const CONTEXTS: usize = 1;
 
-/// Number of receives that one call of a cancel examines at most.
+/// Maximum number of receives that one call of a cancel adds to the table of contexts.
 const CANCEL_STEP: usize = 16;
 
-/// Largest number of classes with posted receives.
+/// Maximum number of classes, including those that always exist.
 const MAX_CLASSES: usize = 64;
 
-/// Number of the class of receives that were posted again when there were too many classes.
+/// Class number of receives that have no class: they were forced into the index when there were too many classes.
 const UNCLASSED: u8 = u8::MAX;
 
+/// Class of receives, in the sense of [`index`](super).
 struct RxClass {
     is_tagged: bool,
     class: Class,
@@ -62,7 +63,7 @@ impl RxClass {
         }
     }
 
-    /// Classes that always exist: untagged receives, exact tags, all tags; each without and with a source.
+    /// Classes that always exist: untagged receives, exact tags and all tags, each without and with a source.
     const FIXED: [Self; 6] = [
         Self::new(false, Class::ALL),
         Self::new(false, Class::new(true, u64::MAX)),
@@ -137,7 +138,7 @@ impl<R: HasMatchSpec> GroupKey<R> for RxGroup<'_> {
     }
 }
 
-/// Key of the receives that are not in the table of classes by their tag and source.
+/// Key of the group of all receives that have no class.
 struct Unclassed;
 
 impl<R: HasMatchSpec> GroupKey<R> for Unclassed {
@@ -154,7 +155,7 @@ impl<R: HasMatchSpec> GroupKey<R> for Unclassed {
 struct OfContext(usize);
 
 impl<R: HasMatchSpec> GroupKey<R> for OfContext {
-    // The consumer chooses its contexts; peers have no influence on them.
+    // The hash need not be keyed: the consumer chooses its contexts, and peers have no influence on them.
     #[inline(always)]
     fn hash(&self) -> u32 {
         hash_local(self.0)
@@ -185,7 +186,7 @@ impl<R> RxBuckets<R> {
 ///
 /// # Invariants
 ///
-/// The rank of a posted receive is its number in posting order, times 256, and the number of its class. A class
+/// The rank of a posted receive is its number in posting order, times 256, plus the number of its class. A class
 /// counts its posted receives.
 pub(in super::super) struct RxIndex<R: HasMatchSpec> {
     fifo: IndexedFifo<R, RX_TABLES>,
@@ -194,7 +195,7 @@ pub(in super::super) struct RxIndex<R: HasMatchSpec> {
     masks: KVec<RxClass>,
     /// Number of receives without a class.
     unclassed: usize,
-    /// Number of receives that have been posted.
+    /// Number of receives posted so far, from which the next rank is made.
     posted: u64,
 }
 
@@ -227,7 +228,7 @@ impl<R: HasMatchSpec> RxIndex<R> {
         }
     }
 
-    /// Returns the number of the class of a receive, if there are not too many.
+    /// Returns the number of the class of a receive; `None` if no class can be added for it.
     #[inline]
     fn number(&mut self, receive: &R) -> Option<u8> {
         let has_source = receive.source().is_some();
@@ -241,7 +242,7 @@ impl<R: HasMatchSpec> RxIndex<R> {
         Some(first + u8::from(has_source))
     }
 
-    /// Returns the number of the class of a tagged receive that ignores some bits.
+    /// Returns the number of the class of a tagged receive that ignores some bits. Adds the class if there is none.
     #[cold]
     fn masked_number(&mut self, class: Class) -> Option<u8> {
         let at = match self.masks.iter().position(|of| of.class == class) {
@@ -251,7 +252,7 @@ impl<R: HasMatchSpec> RxIndex<R> {
         Some((self.fixed.len() + at) as u8)
     }
 
-    /// Adds a class, and returns its index in `masks`.
+    /// Adds a class, and returns its index in `masks`; `None` if there are too many classes, or no memory.
     fn add_mask(&mut self, class: RxClass) -> Option<usize> {
         if let Some(at) = self.masks.iter().position(|class| class.posted == 0) {
             self.masks[at] = class;
@@ -265,8 +266,8 @@ impl<R: HasMatchSpec> RxIndex<R> {
         None
     }
 
-    /// Adds a receive behind the others. One that has no class is returned, or is added if `is_forced` is set; each
-    /// arrival examines such receives one after the other.
+    /// Adds a receive behind the others. A receive for which no class can be added is returned, or, if `is_forced` is
+    /// set, added without a class: each arriving message examines such receives one by one.
     pub(in super::super) fn push(
         &mut self,
         seed: &HashSeed,
@@ -353,8 +354,8 @@ impl<R: HasMatchSpec> RxIndex<R> {
         Some(context)
     }
 
-    /// Takes the oldest receive with a context, if `accepts` returns true for it. Adds receives that were posted since
-    /// the last call to the table of contexts, [`CANCEL_STEP`] of them at most.
+    /// Takes the oldest receive with a context, if `accepts` returns true for it. Until the table of contexts has such
+    /// a receive, adds to the table receives that it does not have yet, at most [`CANCEL_STEP`] in one call.
     pub(in super::super) fn cancel(
         &mut self,
         context: usize,
