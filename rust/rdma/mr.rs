@@ -159,7 +159,7 @@ impl FastMr {
         access: Access,
         max_pages: u32,
     ) -> Result {
-        if list.pages() > max_pages || !list.starts_like(iova) {
+        if list.pages() > max_pages || !list.has_same_offset(iova) {
             return Err(EINVAL);
         }
         let (count, total) = (list.dma_ranges() as c_int, list.total());

@@ -146,14 +146,14 @@ impl SwCq {
 
     fn build(
         attr: &Attr,
-        besides: usize,
+        extra: usize,
         has_addresses: bool,
         sink: Option<Arc<dyn PeerSink>>,
     ) -> Result<Arc<Self>> {
         let size = match attr.size {
             0 => DEFAULT_SIZE,
             size if size > MAX_SIZE => return Err(Errno::EINVAL),
-            size => size + besides,
+            size => size + extra,
         };
         let ring = CqRing {
             entries: EntryFifo::new(if sink.is_some() { 0 } else { size })?,
@@ -296,22 +296,22 @@ impl SwCq {
         }
     }
 
-    /// Removes the entries for which `goes` returns true. Any context.
-    pub(crate) fn discard_matching(&self, mut goes: impl FnMut(&CqEntry) -> bool) {
+    /// Removes the entries for which `selects` returns true. Any context.
+    pub(crate) fn discard_matching(&self, mut selects: impl FnMut(&CqEntry) -> bool) {
         let mut ring = self.ring.lock();
-        let mut gone = 0;
+        let mut removed = 0;
         for _ in 0..ring.entries.len() {
             let Some(outcome) = ring.entries.pop() else {
                 break;
             };
-            match goes(&outcome) {
-                true => gone += 1,
+            match selects(&outcome) {
+                true => removed += 1,
                 false => ring.entries.push(outcome),
             }
         }
         self.update_idle(&ring);
         drop(ring);
-        self.release_many(gone);
+        self.release_many(removed);
     }
 
     /// Returns whether a reader has armed the queue. Any context.
@@ -319,23 +319,23 @@ impl SwCq {
         self.ring.lock().has_waiter
     }
 
-    /// Reads completions into entries of one format, and calls `see` for each.
+    /// Reads completions into entries of one format, and calls `visit` for each.
     #[inline(always)]
     fn read_into<E: From<Completion>>(
         &self,
         entries: &mut [MaybeUninit<E>],
-        mut see: impl FnMut(usize, &Completion),
+        mut visit: impl FnMut(usize, &Completion),
     ) -> Result<usize> {
         if entries.is_empty() {
             return self.peek();
         }
-        let mut found = self.read_ring(entries, &mut see);
+        let mut found = self.read_ring(entries, &mut visit);
         if let (RingRead::Empty, false) = (&found, self.sources.is_empty()) {
             if load_acquire(&self.is_forwarded) != 0 {
                 self.report_forwarded();
             }
             if self.sources.poll() {
-                found = self.read_ring(entries, &mut see);
+                found = self.read_ring(entries, &mut visit);
             }
         }
         match found {
@@ -361,7 +361,7 @@ impl SwCq {
     fn read_ring<E: From<Completion>>(
         &self,
         entries: &mut [MaybeUninit<E>],
-        see: &mut impl FnMut(usize, &Completion),
+        visit: &mut impl FnMut(usize, &Completion),
     ) -> RingRead {
         if load_acquire(&self.is_idle.0) != 0 {
             return RingRead::Empty;
@@ -373,7 +373,7 @@ impl SwCq {
             let Some(CqEntry::Done(done)) = ring.entries.first() else {
                 break;
             };
-            see(count, done);
+            visit(count, done);
             into.write(E::from(*done));
             ring.entries.remove_first();
             count += 1;
@@ -395,14 +395,14 @@ impl SwCq {
     fn read_entries(
         &self,
         entries: Entries<'_>,
-        see: impl FnMut(usize, &Completion),
+        visit: impl FnMut(usize, &Completion),
     ) -> Result<usize> {
         match entries {
-            Entries::Context(space) => self.read_into(space, see),
-            Entries::Msg(space) => self.read_into(space, see),
-            Entries::Data(space) => self.read_into(space, see),
-            Entries::Tagged(space) => self.read_into(space, see),
-            Entries::Sourced(space) => self.read_into(space, see),
+            Entries::Context(space) => self.read_into(space, visit),
+            Entries::Msg(space) => self.read_into(space, visit),
+            Entries::Data(space) => self.read_into(space, visit),
+            Entries::Tagged(space) => self.read_into(space, visit),
+            Entries::Sourced(space) => self.read_into(space, visit),
         }
     }
 }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn new_key_forgets_the_invalidation_of_the_old_one() {
+    fn new_key_clears_the_invalidation_of_the_old_one() {
         let record = KeyRecord {
             base_key: !KEY_VARIANT,
             state: Atomic::new(0),

@@ -128,7 +128,7 @@ impl PageList {
     }
 
     /// Returns whether an address and the first byte have the same offset in their pages.
-    pub(super) fn starts_like(&self, addr: u64) -> bool {
+    pub(super) fn has_same_offset(&self, addr: u64) -> bool {
         page_offset(addr) == page_offset(self.first_addr())
     }
 
@@ -308,7 +308,7 @@ mod tests {
                 (list.dma_ranges(), list.pages(), list.total()),
                 (2, 2, 0x810)
             );
-            assert!(list.starts_like(0x9800) && !list.starts_like(0x9000));
+            assert!(list.has_same_offset(0x9800) && !list.has_same_offset(0x9000));
             list.ranges.truncate(0);
             (list.count, list.total) = (PageCount::default(), 0);
         }
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn mr_03_memory_that_continues_is_one_entry() -> Result {
+    fn mr_03_contiguous_memory_is_merged() -> Result {
         let mut memory: KVec<u8> = KVec::with_capacity(4 * PAGE_LEN as usize, GFP_KERNEL)?;
         let start = memory.as_mut_ptr() as usize;
         let mut list = PageList::new(4)?;

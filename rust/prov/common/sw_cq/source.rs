@@ -89,17 +89,17 @@ impl Sources {
     /// Polls each source once. Returns false if nothing was done. Any context.
     #[inline(always)]
     pub(super) fn poll(&self) -> bool {
-        let mut has_come = false;
-        self.for_each(|source| has_come |= source.progress());
-        has_come
+        let mut made_progress = false;
+        self.for_each(|source| made_progress |= source.progress());
+        made_progress
     }
 
     fn attach(&self, source: &Arc<dyn ProgressSource>) -> Result {
         let mut attached = self.attached.lock();
         let AttachedList { entries, spare } = &mut *attached;
-        let mut there = entries.iter_mut();
-        if let Some(there) = there.find(|there| Arc::ptr_eq(&there.source, source)) {
-            there.count += 1;
+        let mut others = entries.iter_mut();
+        if let Some(entry) = others.find(|entry| Arc::ptr_eq(&entry.source, source)) {
+            entry.count += 1;
             return Ok(());
         }
         let mut list = KBox::new(
@@ -119,8 +119,8 @@ impl Sources {
     fn detach(&self, source: &Arc<dyn ProgressSource>) {
         let mut attached = self.attached.lock();
         let AttachedList { entries, spare } = &mut *attached;
-        let is_it = |there: &Attached| Arc::ptr_eq(&there.source, source);
-        let Some(at) = entries.iter().position(is_it) else {
+        let is_source = |entry: &Attached| Arc::ptr_eq(&entry.source, source);
+        let Some(at) = entries.iter().position(is_source) else {
             return;
         };
         entries[at].count -= 1;
@@ -146,8 +146,8 @@ impl Sources {
 
 /// Adds the sources of `entries` to an empty list, which has space for them.
 fn fill(list: &mut SourceList, entries: &[Attached]) {
-    for there in entries {
-        let _ = list.push_within_capacity(there.source.clone());
+    for entry in entries {
+        let _ = list.push_within_capacity(entry.source.clone());
     }
 }
 

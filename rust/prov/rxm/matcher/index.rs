@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Hash indices of posted receives and of unexpected messages. Pure; guarded by the lock of the matcher.
+//! Hash indices of posted receives and of unexpected messages. Guarded by the lock of the matcher.
 //!
 //! A receive belongs to a *class*: whether it names a source, and the bits of the tag that it ignores. Within a class,
 //! receives with the same source and the same other bits are a group in posting order. An arriving message finds one

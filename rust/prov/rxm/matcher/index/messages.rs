@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Index of unexpected messages. Pure; guarded by the lock of the matcher.
+//! Index of unexpected messages. Guarded by the lock of the matcher.
 
 use super::{
     super::{

@@ -152,9 +152,9 @@ impl<R: HasMatchSpec> GroupKey<R> for Unclassed {
 }
 
 /// Key of the receives with a context of the consumer.
-struct OfContext(usize);
+struct ContextKey(usize);
 
-impl<R: HasMatchSpec> GroupKey<R> for OfContext {
+impl<R: HasMatchSpec> GroupKey<R> for ContextKey {
     // The hash need not be keyed: the consumer chooses its contexts, and peers have no influence on them.
     #[inline(always)]
     fn hash(&self) -> u32 {
@@ -349,7 +349,7 @@ impl<R: HasMatchSpec> RxIndex<R> {
         let mut entry = self.fifo.advance(CONTEXTS)?;
         let context = entry.get().context();
         if let Some(context) = context {
-            entry.index_back(CONTEXTS, &OfContext(context));
+            entry.index_back(CONTEXTS, &ContextKey(context));
         }
         Some(context)
     }
@@ -361,7 +361,7 @@ impl<R: HasMatchSpec> RxIndex<R> {
         context: usize,
         accepts: impl FnOnce(&R) -> bool,
     ) -> Search<ListBox<R>> {
-        let key = OfContext(context);
+        let key = ContextKey(context);
         if !self.fifo.is_complete(CONTEXTS) && self.fifo.find(CONTEXTS, &key).is_none() {
             let found = (0..CANCEL_STEP).find_map(|_| match self.index_context() {
                 Some(indexed) if indexed != Some(context) => None,
