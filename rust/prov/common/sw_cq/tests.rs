@@ -273,8 +273,10 @@ mod cases {
         Ok(())
     }
 
-    /// Stays in its first poll for some time, and sets `has_left` at the end.
+    /// Stays in a poll until it has been detached, and some time longer; then sets `has_left`. On a single CPU without
+    /// preemption it leaves after a second at most.
     struct SlowSource {
+        queue: Arc<SwCq>,
         is_inside: Arc<Atomic<u32>>,
         has_left: Arc<Atomic<u32>>,
     }
@@ -282,7 +284,12 @@ mod cases {
     impl ProgressSource for SlowSource {
         fn progress(&self) -> bool {
             self.is_inside.store(1, Release);
-            udelay(Delta::from_micros(500));
+            let mut left = 1_000;
+            while left > 0 {
+                udelay(Delta::from_millis(1));
+                let is_detached = self.queue.sources.is_empty();
+                left = if is_detached { left.min(5) } else { left } - 1;
+            }
             self.has_left.store(1, Release);
             false
         }
@@ -298,6 +305,7 @@ mod cases {
             Arc::new(Atomic::new(0), GFP_KERNEL)?,
         );
         let source = SlowSource {
+            queue: queue.clone(),
             is_inside: inside.clone(),
             has_left: left.clone(),
         };
