@@ -13,7 +13,7 @@ const PAGE: usize = 512;
 /// Buckets that are allocated before a table gets them.
 pub(crate) struct Buckets<T> {
     pages: KVec<KVec<*mut T>>,
-    count: usize,
+    count: u32,
 }
 
 impl<T> Buckets<T> {
@@ -23,9 +23,11 @@ impl<T> Buckets<T> {
     ///
     /// -FI_ENOMEM.
     pub(crate) fn new(groups: usize) -> Result<Self> {
-        let count = groups.next_power_of_two().max(FIRST);
+        let groups = u32::try_from(groups).map_err(|_| ENOMEM)?;
+        let count = groups.checked_next_power_of_two().ok_or(ENOMEM)?;
+        let count = count.max(FIRST as u32);
         let mut pages = KVec::new();
-        while pages.len() < count.div_ceil(PAGE) {
+        while pages.len() < (count as usize).div_ceil(PAGE) {
             let page = KVec::from_elem(ptr::null_mut(), PAGE, GFP_KERNEL)?;
             pages.push(page, GFP_KERNEL)?;
         }
@@ -39,13 +41,13 @@ pub(super) struct Table<T> {
     /// Pages of buckets; the first [`FIRST`] ones of the first page are not used.
     pages: KVec<KVec<*mut T>>,
     /// Number of buckets.
-    pub(super) buckets: usize,
+    pub(super) buckets: u32,
     /// Mask of a hash: the lowest one that gives the index of each bucket.
-    mask: usize,
+    mask: u32,
     /// Number of buckets that are kept although there are few groups.
-    pub(super) min_buckets: usize,
+    pub(super) min_buckets: u32,
     /// Number of groups.
-    pub(super) groups: usize,
+    pub(super) groups: u32,
     /// First entry of the queue that the table does not have, or null.
     pub(super) cursor: *mut T,
 }
@@ -55,9 +57,9 @@ impl<T> Table<T> {
     pub(super) const NONE: Self = Self {
         first: [ptr::null_mut(); FIRST],
         pages: KVec::new(),
-        buckets: FIRST,
-        mask: FIRST - 1,
-        min_buckets: FIRST,
+        buckets: FIRST as u32,
+        mask: FIRST as u32 - 1,
+        min_buckets: FIRST as u32,
         groups: 0,
         cursor: ptr::null_mut(),
     };
@@ -69,7 +71,7 @@ impl<T> Table<T> {
         self.min_buckets = buckets.count;
     }
 
-    fn set_count(&mut self, buckets: usize) {
+    fn set_count(&mut self, buckets: u32) {
         self.buckets = buckets;
         self.mask = buckets.next_power_of_two() - 1;
     }
@@ -77,11 +79,12 @@ impl<T> Table<T> {
     /// Returns the index of the bucket for a hash.
     #[inline(always)]
     fn index_of(&self, hash: u32) -> usize {
-        let at = hash as usize & self.mask;
-        match at < self.buckets {
+        let at = hash & self.mask;
+        let at = match at < self.buckets {
             true => at,
             false => at & (self.mask >> 1),
-        }
+        };
+        at as usize
     }
 
     /// Returns a bucket.
@@ -102,12 +105,12 @@ impl<T> Table<T> {
 
     /// Adds an empty bucket, if there is memory for it. Returns the index of the one that it was split from.
     pub(super) fn add_bucket(&mut self) -> Option<usize> {
-        let at = self.buckets;
+        let at = self.buckets as usize;
         if at / PAGE >= self.pages.len() {
             let page = KVec::from_elem(ptr::null_mut(), PAGE, GFP_NOWAIT).ok()?;
             self.pages.push(page, GFP_NOWAIT).ok()?;
         }
-        self.set_count(at + 1);
+        self.set_count(self.buckets + 1);
         *self.bucket(at) = ptr::null_mut();
         Some(at - (1 << at.ilog2()))
     }
@@ -115,8 +118,8 @@ impl<T> Table<T> {
     /// Removes the last bucket, which is not one of those that are kept, and returns its chain. The first page is
     /// kept.
     pub(super) fn remove_bucket(&mut self) -> *mut T {
-        let at = self.buckets - 1;
-        self.set_count(at);
+        self.set_count(self.buckets - 1);
+        let at = self.buckets as usize;
         let chain = mem::replace(self.bucket(at), ptr::null_mut());
         if at % PAGE == 0 {
             drop(self.pages.pop());
