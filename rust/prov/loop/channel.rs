@@ -452,7 +452,7 @@ impl ProgressWork {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(channel: &Arc<Channel>) -> Result<Arc<dyn ProgressSource>> {
+    pub(super) fn source_of(channel: &Arc<Channel>) -> Result<Arc<dyn ProgressSource>> {
         let source: Arc<dyn ProgressSource> = new_arc(Self(channel.clone()))?;
         Ok(source)
     }

@@ -246,7 +246,7 @@ impl provider::Endpoint for Endpoint {
             None => (None, None),
             Some(srx) => {
                 let attachment = self.attach_srx(srx)?;
-                let progress = ProgressWork::new(&self.rx_channel)?;
+                let progress = ProgressWork::source_of(&self.rx_channel)?;
                 receiver.comp_sink.cq.attach_source(&progress)?;
                 (Some(attachment), Some(progress))
             }

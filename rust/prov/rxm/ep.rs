@@ -197,7 +197,7 @@ impl Endpoint {
             let mut inner = core.inner.lock();
             inner.rx_ctxs.ctx_mut(TRANSFER_CTX).set_entries(entries);
         }
-        let progress = ReaderProgress::new(&core)?;
+        let progress = ReaderProgress::source_of(&core)?;
         Self::new_part((core, progress), (EpKind::Full, 0), info, size)
     }
 

@@ -297,7 +297,7 @@ impl ReaderProgress {
     /// # Errors
     ///
     /// -FI_ENOMEM.
-    pub(super) fn new(core: &Arc<EpCore>) -> Result<Arc<dyn ProgressSource>> {
+    pub(super) fn source_of(core: &Arc<EpCore>) -> Result<Arc<dyn ProgressSource>> {
         let source: Arc<dyn ProgressSource> = new_arc(Self(core.clone()))?;
         Ok(source)
     }

@@ -68,7 +68,7 @@ impl Sep {
         let core = EpCore::new(domain, info, contexts, (pool_size, size))?;
         Ok(Arc::pin_init(
             pin_init!(Self {
-                progress: ReaderProgress::new(&core)?,
+                progress: ReaderProgress::source_of(&core)?,
                 core,
                 size,
                 contexts,

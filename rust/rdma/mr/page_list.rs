@@ -132,7 +132,7 @@ impl PageList {
         page_offset(addr) == page_offset(self.first_addr())
     }
 
-    /// Appends a DMA range that the caller has mapped and keeps mapped.
+    /// Appends a mapped DMA range, which this list does not unmap.
     ///
     /// # Errors
     ///

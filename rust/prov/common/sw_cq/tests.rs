@@ -236,8 +236,11 @@ mod cases {
         fn arm(&self) {}
     }
 
-    /// Returns a source and the number of times that it was polled.
-    fn one_shot_source(queue: &Arc<SwCq>) -> Result<(Arc<dyn ProgressSource>, Arc<Atomic<u32>>)> {
+    /// A source, and the number of times that it was polled.
+    type CountedSource = (Arc<dyn ProgressSource>, Arc<Atomic<u32>>);
+
+    /// Returns a source that adds an entry.
+    fn one_shot_source(queue: &Arc<SwCq>) -> Result<CountedSource> {
         let polls = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let source = OneShotSource {
             queue: queue.clone(),
