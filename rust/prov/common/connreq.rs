@@ -26,6 +26,11 @@ struct Pending<R> {
     request: R,
 }
 
+fn check_backlog<R>(list: &[Pending<R>], listener_id: usize, backlog: usize) -> Result {
+    let pending = list.iter().filter(|other| other.listener_id == listener_id);
+    Errno::ECONNREFUSED.when(pending.count() >= backlog)
+}
+
 /// Pending requests of a fabric.
 #[pin_data]
 pub(crate) struct ConnReqList<R> {
@@ -50,6 +55,15 @@ impl<R: ConnReq> ConnReqList<R> {
         last.wrapping_add(1).max(1)
     }
 
+    /// Checks that a listener may have another request, before work is done for it. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ECONNREFUSED with a full backlog.
+    pub(crate) fn check_backlog(&self, listener_id: usize, backlog: usize) -> Result {
+        check_backlog(&self.list.lock(), listener_id, backlog)
+    }
+
     /// Adds the request that `make` returns, to a listener that may have `backlog` requests. May sleep.
     ///
     /// # Errors
@@ -63,10 +77,7 @@ impl<R: ConnReq> ConnReqList<R> {
         make: impl FnOnce() -> R,
     ) -> Result {
         let mut list = self.list.lock();
-        let pending = list.iter().filter(|other| other.listener_id == listener_id);
-        if pending.count() >= backlog {
-            return Err(Errno::ECONNREFUSED);
-        }
+        check_backlog(&list, listener_id, backlog)?;
         list.reserve(1, GFP_KERNEL)?;
         // Cannot fail: the capacity has just been reserved.
         let _ = list.push_within_capacity(Pending {

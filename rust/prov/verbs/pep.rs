@@ -31,7 +31,10 @@ use crate::{
         cm,
         device_attr::Protocol, //
     },
-    util::noio::NoIo,
+    util::{
+        log::warn_of_peer,
+        noio::NoIo, //
+    },
 };
 
 struct PepState {
@@ -116,16 +119,18 @@ impl PassiveEndpoint {
         if !device.try_get()?.can_connect_in(&self.fabric.net) {
             return Err(Errno::ENODEV);
         }
-        let mut info = info::device_info(&device, &self.core.hints)?;
-        let net = &self.fabric.namespace;
-        let (local, peer) = (id.local_addr()?.into(), id.peer_addr()?.into());
-        let event = self.core.prepare_connreq(&mut info, net, local, peer)?;
         let link = self.state.lock();
         let eq = link.listen.eq.as_ref().map(|eq| eq.arc().clone());
         let backlog = link.listen.backlog.unsigned_abs() as usize;
         drop(link);
         let eq = eq.ok_or(Errno::ENOEQ)?;
         let connreqs = &self.fabric.connreqs;
+        // The info queries the device, which peers must not cause as often as they want.
+        connreqs.check_backlog(self.core.listener_id, backlog)?;
+        let mut info = info::device_info(&device, &self.core.hints)?;
+        let net = &self.fabric.namespace;
+        let (local, peer) = (id.local_addr()?.into(), id.peer_addr()?.into());
+        let event = self.core.prepare_connreq(&mut info, net, local, peer)?;
         let handle = connreqs.next_number();
         let cm_format = CmFormat::new(self.core.raw_cm_data.get());
         let request = ConnReq::new(&self.fabric, handle, id, device, cm_format, conn)?;
@@ -169,7 +174,14 @@ fn trace_connreq(
     }
     if let Some(errno) = refused {
         let name = name.as_ref().map_or(c"no device", |name| name.as_c_str());
-        warn(&name, fmt!("a connection request is refused: {:?}", errno));
+        match peer {
+            Some(peer) => warn_of_peer(
+                &name,
+                &peer.into(),
+                fmt!("its connection request is refused: {:?}", errno),
+            ),
+            None => warn(&name, fmt!("a connection request is refused: {:?}", errno)),
+        }
     }
 }
 
