@@ -62,8 +62,8 @@ impl VectorEntry {
     }
 }
 
-/// User of the entries of a vector, for [`Memory::visit`]. Its functions are compiled into the loops, if they are
-/// `#[inline(always)]`, as no closure can be.
+/// Visitor of the entries of a vector, for [`Memory::visit`]. Unlike a closure, its functions can be
+/// `#[inline(always)]`, so that they are compiled into the loops.
 pub(crate) trait EntryVisitor {
     /// Takes an entry of `len` bytes at a kernel address.
     fn visit_address(&mut self, addr: usize, len: usize) -> Result;

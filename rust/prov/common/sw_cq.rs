@@ -110,7 +110,7 @@ pub(crate) struct SwCq {
     /// readers.
     slot_waiter: WaitFlag,
     #[pin]
-    interrupts: Notifier,
+    notifier: Notifier,
     /// Numbers of entries and errors read. Written under the ring's lock.
     entries_read: StatCounter,
     errors_read: StatCounter,
@@ -171,7 +171,7 @@ impl SwCq {
                 reservation: FreeSlots::new(*size),
                 entry_waiter: WaitFlag::new(),
                 slot_waiter: WaitFlag::new(),
-                interrupts <- Notifier::new(),
+                notifier <- Notifier::new(),
                 entries_read: StatCounter::new(),
                 errors_read: StatCounter::new(),
             }),
@@ -228,7 +228,7 @@ impl SwCq {
 
     /// Wakes the readers and calls the handler: a refused poster can try again. Any context.
     pub(crate) fn wake_readers(&self) {
-        self.interrupts.notify_space();
+        self.notifier.notify_space();
     }
 
     /// Releases the entry of an operation that was not started. Any context.
@@ -262,7 +262,7 @@ impl SwCq {
             return sink.complete(outcome);
         }
         self.push_to_ring(outcome);
-        self.interrupts.notify();
+        self.notifier.notify();
     }
 
     #[inline(always)]
@@ -280,7 +280,7 @@ impl SwCq {
             return self.push(CqEntry::Done(done));
         }
         self.push_to_ring(CqEntry::Done(done));
-        self.interrupts.notify();
+        self.notifier.notify();
     }
 
     /// Adds the entry of a success without waking the readers, which sleep until a message with FI_REMOTE_SIGNAL
@@ -330,7 +330,7 @@ impl SwCq {
             return self.peek();
         }
         let mut found = self.read_ring(entries, &mut visit);
-        if let (RingRead::Empty, false) = (&found, self.sources.is_empty()) {
+        if matches!(found, RingRead::Empty) && !self.sources.is_empty() {
             if load_acquire(&self.is_forwarded) != 0 {
                 self.report_forwarded();
             }
@@ -478,14 +478,14 @@ impl provider::CompletionQueue for SwCq {
     }
 
     fn notifier(&self) -> &Notifier {
-        &self.interrupts
+        &self.notifier
     }
 
     fn fill_info(&self, out: &mut ObjectInfo<'_>) {
         out.add_value(abi::KOFI_VALUE_SIZE, self.size as u64);
         out.add_value(abi::KOFI_VALUE_ENTRIES, self.entries_read.get());
         out.add_value(abi::KOFI_VALUE_ERRORS, self.errors_read.get());
-        out.add_value(abi::KOFI_VALUE_CALLBACKS, self.interrupts.handler_calls());
+        out.add_value(abi::KOFI_VALUE_CALLBACKS, self.notifier.handler_calls());
     }
 
     fn strerror(&self, prov_errno: i32) -> &'static CStr {

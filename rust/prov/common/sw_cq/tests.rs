@@ -287,12 +287,12 @@ mod cases {
     impl ProgressSource for SlowSource {
         fn progress(&self) -> bool {
             self.is_inside.store(1, Release);
-            let mut left = 1_000;
-            while left > 0 {
-                udelay(Delta::from_millis(1));
-                let is_detached = self.queue.sources.is_empty();
-                left = if is_detached { left.min(5) } else { left } - 1;
-            }
+            let wait = || udelay(Delta::from_millis(1));
+            let _ = (0..1_000).find(|_| {
+                wait();
+                self.queue.sources.is_empty()
+            });
+            (0..5).for_each(|_| wait());
             self.has_left.store(1, Release);
             false
         }

@@ -361,19 +361,30 @@ impl<R: HasMatchSpec> RxIndex<R> {
         context: usize,
         accepts: impl FnOnce(&R) -> bool,
     ) -> Search<ListBox<R>> {
-        let key = ContextKey(context);
-        if !self.fifo.is_complete(CONTEXTS) && self.fifo.find(CONTEXTS, &key).is_none() {
-            let found = (0..CANCEL_STEP).find_map(|_| match self.index_context() {
-                Some(indexed) if indexed != Some(context) => None,
-                stop => Some(stop.is_some()),
-            });
-            match found {
-                Some(true) => {}
-                Some(false) => return Search::NotFound,
-                None => return Search::Again,
+        if self.fifo.is_complete(CONTEXTS)
+            || self.fifo.find(CONTEXTS, &ContextKey(context)).is_some()
+        {
+            return self.take_indexed(context, accepts);
+        }
+        for _ in 0..CANCEL_STEP {
+            match self.index_context() {
+                None => return Search::NotFound,
+                Some(found) if found == Some(context) => {
+                    return self.take_indexed(context, accepts)
+                }
+                Some(_) => {}
             }
         }
-        match self.fifo.find(CONTEXTS, &key) {
+        Search::Again
+    }
+
+    /// Takes the first receive with a context in the table of contexts, if `accepts` returns true for it.
+    fn take_indexed(
+        &mut self,
+        context: usize,
+        accepts: impl FnOnce(&R) -> bool,
+    ) -> Search<ListBox<R>> {
+        match self.fifo.find(CONTEXTS, &ContextKey(context)) {
             Some(entry) if accepts(entry.get()) => {
                 let receive = entry.take();
                 Search::Found(self.removed(receive))
