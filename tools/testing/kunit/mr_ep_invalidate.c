@@ -71,6 +71,32 @@ static void mr_04_messages_invalidate_keys(struct kunit *test)
 	me_send(test, pair);
 }
 
+/* A message invalidates the region of its key among several, and no other. */
+static void mr_04_messages_invalidate_one_region_of_several(struct kunit *test)
+{
+	static const u8 order[] = { 2, 0, 4, 1, 3 };
+	u8 *far = tr_buffer(test, ARRAY_SIZE(order) * LEN);
+	u8 *near = tr_buffer(test, LEN);
+	struct kofi_pair *pair = me_pair(test, ARRAY_SIZE(order), 2);
+	struct fid_mr *mr[ARRAY_SIZE(order)];
+
+	for (int i = 0; i < ARRAY_SIZE(order); i++)
+		mr[i] = me_open(test, pair, far + i * LEN, LEN, RMA_BOTH,
+				FI_COMPLETION, far + i * LEN);
+	me_send(test, pair);
+	for (int i = 0; i < ARRAY_SIZE(order); i++) {
+		int at = order[i];
+
+		KUNIT_ASSERT_EQ(test, 0, me_access(test, pair, FI_READ, near, 64,
+						   (uintptr_t)far + at * LEN,
+						   fi_mr_key(mr[at])));
+		invalidate(test, pair, fi_mr_key(mr[at]), near, NULL, 0);
+		/* No entry follows: me_send() would read it. */
+		KUNIT_ASSERT_EQ(test, 0, fi_close(&mr[at]->fid));
+		me_send(test, pair);
+	}
+}
+
 static void mr_04_invalidated_keys_give_no_access(struct kunit *test)
 {
 	u8 *far = tr_buffer(test, LEN), *near = tr_buffer(test, LEN);
@@ -230,6 +256,7 @@ static void mr_04_unsuitable_invalidations_are_refused(struct kunit *test)
 
 static struct kunit_case cases[] = {
 	KUNIT_CASE(mr_04_messages_invalidate_keys),
+	KUNIT_CASE(mr_04_messages_invalidate_one_region_of_several),
 	KUNIT_CASE(mr_04_invalidated_keys_give_no_access),
 	KUNIT_CASE(mr_04_a_second_message_hides_no_invalidation),
 	KUNIT_CASE(mr_06_shutdown_ends_regions_that_were_closed_after_it),
