@@ -19,9 +19,11 @@
 #include <net/addrconf.h>
 #include <net/net_namespace.h>
 #include <net/route.h>
+#include <rdma/ib_addr.h>
 #include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/iw_cm.h>
+#include <rdma/rdma_cm.h>
 
 bool rust_helper_rdma_protocol_ib(const struct ib_device *device, u32 port)
 {
@@ -41,6 +43,21 @@ bool rust_helper_rdma_protocol_iwarp(const struct ib_device *device, u32 port)
 bool rust_helper_rdma_cap_ib_cm(const struct ib_device *device, u32 port)
 {
 	return rdma_cap_ib_cm(device, port);
+}
+
+/*
+ * Returns whether the path of a connection request leads to the IP address that the peer has
+ * written into the request. rdma_cm does not compare them.
+ */
+bool rust_helper_kofi_peer_addr_matches_path(struct rdma_cm_id *id)
+{
+	union ib_gid gid;
+
+	if (!rdma_protocol_roce(id->device, id->port_num))
+		return true;
+	return id->route.path_rec &&
+	       !rdma_ip2gid((struct sockaddr *)&id->route.addr.dst_addr, &gid) &&
+	       !memcmp(&gid, &id->route.path_rec->dgid, sizeof(gid));
 }
 
 u32 rust_helper_rdma_start_port(const struct ib_device *device)

@@ -405,6 +405,13 @@ impl CmIdRef {
         Ok(addr?.with_scope(self.bound_ifindex()))
     }
 
+    /// Returns whether the path of a connection request leads to the address that the peer claims in the request. It
+    /// is verified on RoCE, where paths lead to IP addresses; TCP does so on iWARP. On InfiniBand it is not known.
+    pub(crate) fn peer_addr_matches_path(&self) -> bool {
+        // SAFETY: `self` is a valid id, and that of a request has a device.
+        unsafe { bindings::kofi_peer_addr_matches_path(self.raw()) }
+    }
+
     /// Returns the index of the network interface that the id is bound to; 0 for none.
     fn bound_ifindex(&self) -> u32 {
         // SAFETY: `self` is a valid id.

@@ -119,6 +119,9 @@ impl PassiveEndpoint {
         if !device.try_get()?.can_connect_in(&self.fabric.net) {
             return Err(Errno::ENODEV);
         }
+        if !id.peer_addr_matches_path() {
+            return Err(Errno::EACCES);
+        }
         let link = self.state.lock();
         let eq = link.listen.eq.as_ref().map(|eq| eq.arc().clone());
         let backlog = link.listen.backlog.unsigned_abs() as usize;

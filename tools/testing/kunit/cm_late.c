@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * CONTRACT, CM 6: a connecting peer that has not acknowledged the reply (RTU)
- * when the accepting endpoint is closed gets its disconnect after it did. The
- * peer is rdma_cm alone here, and sends its RTU when the test wants.
+ * Tests of accepting endpoints with a peer that is rdma_cm alone.
+ *
+ * CONTRACT, CM 6: a peer that has not acknowledged the reply (RTU) when the accepting endpoint is
+ * closed gets its disconnect after it did. The peer sends its RTU when the test wants.
+ *
+ * CONTRACT, CM 1: a request has the address of the host that sent it.
  */
 
 #include <rdma/rdma_cm.h>
@@ -47,15 +50,12 @@ static void destroy(void *id)
 	rdma_destroy_id(id);
 }
 
-/* Connects and gets the reply of an endpoint, which is closed then. */
-static struct client *connect(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_pep *pep)
+/* Resolves the route to a listener. */
+static struct client *resolve(struct kunit *test, struct fid_pep *pep)
 {
-	static u32 qpn = FIRST_QPN;
-	struct rdma_conn_param param = { .qp_num = qpn++, .retry_count = 6 };
 	struct client *client = (void *)tr_buffer(test, sizeof(*client));
 	struct sockaddr_in6 to;
 	size_t len = sizeof(to);
-	struct fid_ep *ep;
 
 	client->test = test;
 	init_completion(&client->event);
@@ -67,8 +67,24 @@ static struct client *connect(struct kunit *test, struct kofi_fabric_fx *fx, str
 	expect_event(client, RDMA_CM_EVENT_ADDR_RESOLVED);
 	KUNIT_ASSERT_EQ(test, 0, rdma_resolve_route(client->id, 2000));
 	expect_event(client, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	KUNIT_ASSERT_EQ(test, 0, rdma_connect(client->id, &param));
+	return client;
+}
 
+static void request_connection(struct client *client)
+{
+	static u32 qpn = FIRST_QPN;
+	struct rdma_conn_param param = { .qp_num = qpn++, .retry_count = 6 };
+
+	KUNIT_ASSERT_EQ(client->test, 0, rdma_connect(client->id, &param));
+}
+
+/* Connects and gets the reply of an endpoint, which is closed then. */
+static struct client *connect(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_pep *pep)
+{
+	struct client *client = resolve(test, pep);
+	struct fid_ep *ep;
+
+	request_connection(client);
 	ep = fx_ep(test, fx->domain, fx_wait_request(test, fx->eq));
 	fx_bind(test, ep, fx->eq, fx->cq, FI_TRANSMIT | FI_RECV);
 	KUNIT_ASSERT_EQ(test, 0, fi_accept(ep, NULL, 0));
@@ -95,7 +111,7 @@ static struct kofi_fabric_fx *open_fx(struct kunit *test)
 
 	tr_needs_device(test, fx->info);
 	if (tr_is_iwarp(fx->info))
-		kunit_skip(test, "iWARP has no RTU");
+		kunit_skip(test, "iWARP has no RTU, and the addresses of TCP");
 	return fx;
 }
 
@@ -122,7 +138,35 @@ static void cm_06_the_oldest_pending_acceptors_are_rejected(struct kunit *test)
 		send_rtu_expect_disconnect(clients[i]);
 }
 
+/* Changes the source address that rdma_cm writes into a request, but not that of the path. */
+static void change_source(struct client *client)
+{
+	struct sockaddr_storage *source = &client->id->route.addr.src_addr;
+
+	if (source->ss_family == AF_INET)
+		((struct sockaddr_in *)source)->sin_addr.s_addr ^= htonl(1);
+	else
+		((struct sockaddr_in6 *)source)->sin6_addr.s6_addr[15] ^= 1;
+}
+
+static void cm_01_a_request_with_the_address_of_another_host_is_refused(struct kunit *test)
+{
+	struct kofi_fabric_fx *fx = open_fx(test);
+	struct fid_pep *pep = fx_listen(test, fx->fabric, fx->info, fx->eq);
+	struct client *client = resolve(test, pep);
+	struct fx_cm_event event;
+	u32 what;
+
+	change_source(client);
+	request_connection(client);
+	expect_event(client, RDMA_CM_EVENT_REJECTED);
+	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_eq_read(fx->eq, &what, &event, sizeof(event), 0));
+	/* The listener goes on. */
+	send_rtu_expect_disconnect(connect(test, fx, pep));
+}
+
 static struct kunit_case cases[] = {
+	KUNIT_CASE(cm_01_a_request_with_the_address_of_another_host_is_refused),
 	KUNIT_CASE(cm_06_a_late_rtu_is_followed_by_a_disconnect),
 	KUNIT_CASE_SLOW(cm_06_the_oldest_pending_acceptors_are_rejected),
 	{}
