@@ -43,6 +43,12 @@ enum {
 	FI_OPT_KOFI_RNR_RETRY_COUNT,
 	/* Connected endpoints: 0 to 31 for 4.096 * 2^value us, SIZE_MAX: automatic */
 	FI_OPT_KOFI_ACK_TIMEOUT,
+	/*
+	 * Datagram endpoints: maximum memory of the connections that the peers at one IP address
+	 * have requested, in bytes; 0: no limit. Default: a sixteenth of the machine's memory, and
+	 * at least 64 MiB
+	 */
+	FI_OPT_KOFI_SOURCE_BYTES,
 };
 
 /**

@@ -71,6 +71,7 @@ fn ep_option(level: c_int, name: c_int) -> Option<EpOption> {
     const RETRY_COUNT: u32 = abi::FI_OPT_KOFI_RETRY_COUNT as u32;
     const RNR_RETRY_COUNT: u32 = abi::FI_OPT_KOFI_RNR_RETRY_COUNT as u32;
     const ACK_TIMEOUT: u32 = abi::FI_OPT_KOFI_ACK_TIMEOUT as u32;
+    const SOURCE_BYTES: u32 = abi::FI_OPT_KOFI_SOURCE_BYTES as u32;
     const MR_POOL: u32 = abi::FI_OPT_KOFI_MR_POOL as u32;
     const MR_PAGES: u32 = abi::FI_OPT_KOFI_MR_PAGES as u32;
     if level as u32 != abi::FI_OPT_ENDPOINT {
@@ -81,6 +82,7 @@ fn ep_option(level: c_int, name: c_int) -> Option<EpOption> {
         CONNECTIONS => Some(EpOption::MaxConnections),
         IDLE => Some(EpOption::IdleTimeout),
         CONNECTED => Some(EpOption::ConnectionCount),
+        SOURCE_BYTES => Some(EpOption::SourceBytes),
         CM_DATA_RAW => Some(EpOption::CmDataRaw),
         RETRY_COUNT => Some(EpOption::RetryCount),
         RNR_RETRY_COUNT => Some(EpOption::RnrRetryCount),

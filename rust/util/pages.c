@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Wrappers of alloc_pages_exact(), which is a macro for the sake of memory
- * allocation profiling, of free_pages_exact(), and of page_address().
+ * allocation profiling, of free_pages_exact(), page_address() and totalram_pages().
  */
 #include <linux/gfp.h>
 #include <linux/mm.h>
@@ -9,6 +9,7 @@
 void *kofi_alloc_pages(size_t len);
 void kofi_free_pages(void *start, size_t len);
 void *kofi_address_of_page(const void *page);
+size_t kofi_total_ram(void);
 
 void *kofi_alloc_pages(size_t len)
 {
@@ -23,4 +24,10 @@ void kofi_free_pages(void *start, size_t len)
 void *kofi_address_of_page(const void *page)
 {
 	return page_address(page);
+}
+
+/* Returns the memory of the machine in bytes. */
+size_t kofi_total_ram(void)
+{
+	return totalram_pages() << PAGE_SHIFT;
 }

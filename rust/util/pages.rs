@@ -12,7 +12,14 @@ mod ffi {
         pub(super) fn kofi_alloc_pages(len: usize) -> *mut c_void;
         pub(super) fn kofi_free_pages(start: *mut c_void, len: usize);
         pub(super) fn kofi_address_of_page(page: *const c_void) -> *mut c_void;
+        pub(super) fn kofi_total_ram() -> usize;
     }
+}
+
+/// Returns the memory of the machine in bytes. Any context.
+pub(crate) fn total_ram() -> usize {
+    // SAFETY: It may be called at any time.
+    unsafe { ffi::kofi_total_ram() }
 }
 
 /// Returns the kernel address of a page; null for null, and if the page has none.

@@ -11,12 +11,14 @@ pub(super) mod disconnect;
 pub(super) mod events;
 pub(super) mod removal;
 pub(super) mod shutdown;
+pub(super) mod source;
 pub(super) mod state;
 pub(super) mod timers;
 
 use self::{
     admission::Waiter,
     shutdown::GRACE_ROUNDS,
+    source::Sources,
     state::ConnFsm,
     timers::{
         Backoff,
@@ -44,8 +46,7 @@ use super::{
         ConnId,
         ConnectData,
         Extensions,
-        Flow,
-        MAX_PACKET, //
+        Flow, //
     },
 };
 use crate::{
@@ -93,6 +94,8 @@ pub(super) struct CmPeer {
     route: Route,
     /// True if the peer does not use credits.
     no_flow_ctrl: bool,
+    /// Memory that is charged to the source of the peer for a connection that the peer has requested, in bytes.
+    charged: usize,
     /// Entry for the queue for admission; `None` while it is in the queue.
     wait_node: Option<ListBox<Waiter>>,
 }
@@ -125,6 +128,8 @@ pub(super) struct ConnMgr {
     pub(super) rings: KVVec<Option<CmRing>>,
     /// Numbers of receive and control buffers that have been freed.
     pub(super) free_numbers: KVVec<u32>,
+    /// Memory of connections by the source that has requested them.
+    sources: Sources,
     /// Peers that wait for admission, in order.
     waiters: BoxList<Waiter>,
     /// Sequence number of the next peer that waits for admission.
@@ -164,6 +169,7 @@ impl ConnMgr {
             tx_reserves_made: 0,
             rings: KVVec::new(),
             free_numbers: KVVec::new(),
+            sources: Sources::new(),
             waiters: BoxList::new(),
             next_wait_seq: 0,
             evict_round: GRACE_ROUNDS + 1,
@@ -320,9 +326,7 @@ impl EpCore {
             CmAction::Connect => self.start_connect(here, bound, cm, peer_idx),
             CmAction::Register => self.register_rndv(peer_idx),
             CmAction::GrowRx(count) => {
-                let packets = self.alloc_bufs(here, cm, count, MAX_PACKET);
-                // A peer that still needs buffers asks again.
-                let packets = packets.unwrap_or(BoxList::new());
+                let packets = self.alloc_charged(here, cm, peer_idx, count).ok();
                 self.with_state(|state, sinks| {
                     state.rx_bufs_allocated(peer_idx, packets);
                     state.progress_peer(sinks, peer_idx);
@@ -431,6 +435,7 @@ impl EpCore {
                     conn_gen: 0,
                     route: Route::Device,
                     no_flow_ctrl: false,
+                    charged: 0,
                     wait_node: Some(ListBox::new((0, peer_idx))?),
                 });
             }

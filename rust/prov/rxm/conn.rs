@@ -230,9 +230,13 @@ impl Conn {
     /// Returns whether the connection should get more receive buffers, because the peer uses its credits quickly.
     #[inline(always)]
     pub(super) fn wants_more_rx(&self) -> bool {
+        self.may_grow_rx() && self.credits.grant_due() && self.used_credits_quickly()
+    }
+
+    /// Returns whether the connection may get more receive buffers.
+    #[inline(always)]
+    fn may_grow_rx(&self) -> bool {
         self.credits.receives() < MAX_RX_BUFS as u32
-            && self.credits.grant_due()
-            && self.used_credits_quickly()
     }
 
     #[inline(never)]
@@ -316,7 +320,7 @@ impl Conn {
         if let Some(count) = self.credits.take_grant() {
             if !self.send_ctrl(inflight, &PktHdr::Credit(count)) {
                 self.credits.undo_grant(count);
-            } else if self.credits.receives() < MAX_RX_BUFS as u32 {
+            } else if self.may_grow_rx() {
                 self.last_grant = Some(Instant::now());
             }
         }

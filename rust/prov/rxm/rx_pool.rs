@@ -264,8 +264,8 @@ impl EpState {
         }
     }
 
-    /// Doubles the receive buffers of a connection whose peer uses its credits quickly. Missing buffers are allocated
-    /// by the connection manager.
+    /// Doubles the receive buffers of a connection whose peer uses its credits quickly. The connection manager allocates
+    /// them.
     #[inline(never)]
     pub(super) fn grow_rx(&mut self, peer_idx: u32) {
         let Self { peers, rx_pool, .. } = self;
@@ -280,33 +280,34 @@ impl EpState {
             more = ring_rx.map_or(0, |ring_rx| ring_rx.extra_rx.take(more));
             conn.extra_rx += more;
         }
-        let given = self.post_rx_bufs(peer_idx, more);
-        if let Some(conn) = self.conn(peer_idx) {
-            match given {
-                Ok(rx_deficit) => conn.rx_deficit = rx_deficit,
-                Err(errno) => conn.note_post_error(errno),
-            }
-        }
+        conn.rx_deficit = more;
     }
 
-    /// Handles the buffers that the connection manager has allocated, or could not allocate.
-    pub(super) fn rx_bufs_allocated(&mut self, peer_idx: u32, mut packets: BoxList<Packet>) {
-        while let Some(packet) = packets.pop() {
-            self.put_rx_buf(packet);
-        }
-        let conn = self.conn(peer_idx);
-        let rx_deficit = conn.map_or(0, |conn| mem::take(&mut conn.rx_deficit));
-        let given = self.post_rx_bufs(peer_idx, rx_deficit);
+    /// Posts the buffers that the connection manager has allocated for the connection of a peer; with `None`, the
+    /// connection gets none. A peer that still needs buffers asks again.
+    pub(super) fn rx_bufs_allocated(&mut self, peer_idx: u32, packets: Option<BoxList<Packet>>) {
+        let wanted = self
+            .conn(peer_idx)
+            .map_or(0, |conn| mem::take(&mut conn.rx_deficit));
+        let given = match packets {
+            Some(mut packets) => {
+                while let Some(packet) = packets.pop() {
+                    self.put_rx_buf(packet);
+                }
+                self.post_rx_bufs(peer_idx, wanted)
+            }
+            None => Ok(wanted),
+        };
         let Self { peers, rx_pool, .. } = self;
         let peer = peers.get_mut(peer_idx as usize).and_then(Option::as_mut);
         let Some(conn) = peer.and_then(|peer| peer.conn.as_mut()) else {
             return;
         };
         match given {
-            Ok(rx_deficit) if conn.shared.is_some() => {
-                conn.extra_rx -= rx_deficit;
+            Ok(missing) if conn.shared.is_some() => {
+                conn.extra_rx -= missing;
                 if let Some(ring_rx) = rx_pool.ring_rx(conn.ring) {
-                    ring_rx.extra_rx.give_back(rx_deficit);
+                    ring_rx.extra_rx.give_back(missing);
                 }
             }
             Ok(_) => {}

@@ -13,6 +13,7 @@
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_eq.h>
+#include <rdma/fi_ext.h>
 
 #define LEN		64
 
@@ -51,9 +52,14 @@ static void close_node(struct node *node)
 
 static int open_endpoint(struct node *node)
 {
+	/* All nodes have one IP address. */
+	const size_t unlimited = 0;
 	int ret;
 
 	ret = fi_endpoint(node->domain, node->info, &node->ep, NULL);
+	if (!ret)
+		ret = fi_setopt(&node->ep->fid, FI_OPT_ENDPOINT, FI_OPT_KOFI_SOURCE_BYTES,
+				&unlimited, sizeof(unlimited));
 	if (!ret)
 		ret = fi_ep_bind(node->ep, &node->av->fid, 0);
 	if (!ret)

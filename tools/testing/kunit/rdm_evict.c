@@ -18,17 +18,19 @@
 /* More requests than fit into a second, if one follows another after 20 ms. */
 #define MANY	100
 
+static void set_option(struct kunit *test, struct kofi_rdm *rdm, int name, size_t value)
+{
+	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&rdm->ep->fid, FI_OPT_ENDPOINT, name, &value,
+					   sizeof(value)));
+}
+
 /* Opens an endpoint with one connection, which has no idle timeout. */
 static struct kofi_rdm *open_hub(struct kunit *test)
 {
 	struct kofi_rdm *hub = rdm_open(test, NULL);
-	size_t value = 1;
 
-	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&hub->ep->fid, FI_OPT_ENDPOINT, FI_OPT_KOFI_CONNECTIONS,
-					   &value, sizeof(value)));
-	value = 0;
-	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&hub->ep->fid, FI_OPT_ENDPOINT, FI_OPT_KOFI_IDLE_MS,
-					   &value, sizeof(value)));
+	set_option(test, hub, FI_OPT_KOFI_CONNECTIONS, 1);
+	set_option(test, hub, FI_OPT_KOFI_IDLE_MS, 0);
 	return hub;
 }
 
@@ -157,12 +159,82 @@ static void rdm_11_a_peer_that_refuses_is_evicted(struct kunit *test)
 	raw_disconnect(test, raw);
 }
 
+/* Ports of the peers of one host, and the number of connections that its memory suffices for. */
+#define HOST_PORT	3000
+#define HOST_CONNS	3
+/* More than the memory of a connection without flow control, and less than one and a half of it. */
+#define HOST_CONN_BYTES	(SZ_1M + SZ_128K)
+
+/* Requests a connection of a peer without flow control. Returns the error. */
+static int request_as(struct kunit *test, struct raw *raw, struct kofi_rdm *hub, u16 port)
+{
+	struct raw_connect_data data = raw_connect_data(raw, port);
+
+	data.flow = 2;
+	return raw_connect(test, raw, &hub->name, &data, sizeof(data));
+}
+
+/* The ports of a host share the memory for its connections. The hub itself can still connect to the host. */
+static void rdm_11_a_host_gets_no_more_connections_than_its_memory(struct kunit *test)
+{
+	struct kofi_rdm *hub = rdm_open(test, NULL), *other = rdm_open(test, NULL);
+	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
+	fi_addr_t to_other = rdm_addr(test, hub, other);
+	struct raw *raws[HOST_CONNS], *next = raw_open(test, SZ_4K);
+	int err;
+
+	set_option(test, hub, FI_OPT_KOFI_SOURCE_BYTES, HOST_CONNS * HOST_CONN_BYTES);
+	for (int i = 0; i < HOST_CONNS; i++) {
+		raws[i] = raw_open(test, SZ_4K);
+		KUNIT_ASSERT_EQ(test, 0, request_as(test, raws[i], hub, HOST_PORT + i));
+	}
+	for (int i = 0; i < 3; i++)
+		KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED,
+				request_as(test, next, hub, HOST_PORT + HOST_CONNS + i));
+	KUNIT_EXPECT_EQ(test, HOST_CONNS, rdm_connected(hub));
+	rdm_exchange(test, hub, to_other, other);
+	KUNIT_EXPECT_EQ(test, HOST_CONNS + 1, rdm_connected(hub));
+
+	/* The memory of a connection that has ended is free for the next one. */
+	raw_disconnect(test, raws[0]);
+	while ((err = request_as(test, next, hub, HOST_PORT + HOST_CONNS))) {
+		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
+				      "waited for a connection: %s", fi_strerror(err));
+		usleep_range(1000, 2000);
+	}
+	raw_disconnect(test, next);
+	set_option(test, hub, FI_OPT_KOFI_SOURCE_BYTES, 1);
+	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, request_as(test, next, hub, HOST_PORT));
+	set_option(test, hub, FI_OPT_KOFI_SOURCE_BYTES, 0);
+	raw_reconnect_as(test, next, &hub->name, HOST_PORT, 0);
+	raw_disconnect(test, next);
+	for (int i = 1; i < HOST_CONNS; i++)
+		raw_disconnect(test, raws[i]);
+}
+
+/* More than the memory of a new connection, and less than that of one with twice its receives. */
+#define NEW_CONN_BYTES	(SZ_256K + SZ_64K)
+
+/* A peer that uses up its credits quickly goes on without more receives if its host has no memory. */
+static void rdm_11_a_host_without_memory_for_receives_is_received_from(struct kunit *test)
+{
+	struct kofi_rdm *hub = rdm_open(test, NULL), *peer = rdm_open(test, NULL);
+	fi_addr_t to_hub = rdm_addr(test, peer, hub);
+
+	set_option(test, hub, FI_OPT_KOFI_SOURCE_BYTES, NEW_CONN_BYTES);
+	for (int round = 0; round < MANY; round++)
+		rdm_exchange(test, peer, to_hub, hub);
+	KUNIT_EXPECT_EQ(test, 1, rdm_connected(hub));
+}
+
 static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_11_an_unmatched_rendezvous_is_evicted),
 	KUNIT_CASE(rdm_11_an_unmatched_message_outlives_its_eviction),
 	KUNIT_CASE(rdm_11_an_incomplete_message_is_evicted),
 	KUNIT_CASE(rdm_11_a_peer_that_grants_no_credits_is_evicted),
 	KUNIT_CASE(rdm_11_a_peer_that_refuses_is_evicted),
+	KUNIT_CASE(rdm_11_a_host_gets_no_more_connections_than_its_memory),
+	KUNIT_CASE(rdm_11_a_host_without_memory_for_receives_is_received_from),
 	{}
 };
 

@@ -2,6 +2,7 @@
 /* Tests connections of datagram endpoints: idle timeout, connection limit, disconnect handshake. */
 
 #include <linux/delay.h>
+#include <linux/mm.h>
 #include <rdma/fi_ext.h>
 
 #include "rdm.h"
@@ -43,10 +44,15 @@ static void ep_11_connections_are_bounded_and_idle_by_option(struct kunit *test)
 	size_t value = 1, len = sizeof(value);
 	static const int names[] = {
 		FI_OPT_KOFI_CONNECTIONS, FI_OPT_KOFI_IDLE_MS, FI_OPT_KOFI_CONNECTED,
+		FI_OPT_KOFI_SOURCE_BYTES,
 	};
 
 	KUNIT_EXPECT_EQ(test, 0, option(rdm, FI_OPT_KOFI_CONNECTIONS));
 	KUNIT_EXPECT_EQ(test, 60000, option(rdm, FI_OPT_KOFI_IDLE_MS));
+	KUNIT_EXPECT_EQ(test, max(totalram_pages() * PAGE_SIZE / 16, SZ_64M),
+			option(rdm, FI_OPT_KOFI_SOURCE_BYTES));
+	KUNIT_EXPECT_EQ(test, 0, set(rdm->ep, FI_OPT_KOFI_SOURCE_BYTES, SZ_1M));
+	KUNIT_EXPECT_EQ(test, SZ_1M, option(rdm, FI_OPT_KOFI_SOURCE_BYTES));
 	KUNIT_EXPECT_EQ(test, 0, rdm_connected(rdm));
 	KUNIT_EXPECT_EQ(test, -FI_EINVAL, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, BIT(31)));
 	KUNIT_EXPECT_EQ(test, 0, set(rdm->ep, FI_OPT_KOFI_CONNECTIONS, BIT(31) - 1));

@@ -106,6 +106,7 @@ static struct many *open_many(struct kunit *test, const struct many_attr *many_a
 	m->hub = rdm_open(test, &opts);
 	set_option(test, m->hub->ep, FI_OPT_KOFI_IDLE_MS, 0);
 	set_option(test, m->hub->ep, FI_OPT_KOFI_CONNECTIONS, 0);
+	set_option(test, m->hub->ep, FI_OPT_KOFI_SOURCE_BYTES, 0);
 	hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
 	hints->rx_attr->size = RX_SIZE;
 	m->info = fx_info_for(test, hints, fx_addr, NULL, FI_SOURCE);

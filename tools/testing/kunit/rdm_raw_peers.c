@@ -8,6 +8,7 @@
 #include <net/net_namespace.h>
 #include <net/sock.h>
 
+#include <rdma/fi_ext.h>
 #include <rdma/fi_rma.h>
 
 #include "rdm.h"
@@ -254,8 +255,11 @@ static void rdm_silent_peers_do_not_keep_connections(struct kunit *test)
 	struct fx_cm_event event;
 	struct fid_ep **eps = (void *)tr_buffer(test, PEERS * sizeof(*eps));
 	int in = 0, out = 0, peers = 0;
+	const size_t unlimited = 0;
 	u32 what;
 
+	KUNIT_ASSERT_EQ(test, 0, fi_setopt(&rdm->ep->fid, FI_OPT_ENDPOINT, FI_OPT_KOFI_SOURCE_BYTES,
+					   &unlimited, sizeof(unlimited)));
 	rdm_exchange(test, other, addr, rdm);
 	for (int round = 0; round < 2; round++) {
 		for (peers = 0; peers < PEERS; peers++) {

@@ -20,12 +20,17 @@ use super::{
             EpCore, //
         },
     },
+    source::{
+        default_limit,
+        source_of, //
+    },
     state::State,
     timers::TimerKind,
     CmPeer,
     ConnMgr, //
 };
 use crate::fi::prelude::*;
+use core::net::IpAddr;
 
 /// Time that connections have to end before others are evicted.
 const EVICT_DELAY: Delta = Delta::from_millis(20);
@@ -41,6 +46,9 @@ const SRX_RETRY_DELAY: Delta = Delta::from_millis(10);
 
 /// Number of waiting peers beyond which new peers are not queued when their request is rejected.
 const MAX_WAITERS: usize = 4096;
+
+/// Number of waiting peers of one source beyond which new peers of it are not queued.
+const MAX_SOURCE_WAITERS: usize = MAX_WAITERS / 8;
 
 /// Entry of the queue: sequence number and peer. The entry is out of date if the peer does not wait with this number.
 pub(in super::super) type Waiter = (u64, u32);
@@ -83,9 +91,15 @@ impl ConnMgr {
         self.first_waiter().is_some()
     }
 
-    /// Returns whether the queue is full for new peers.
-    pub(in super::super) fn has_max_waiters(&self) -> bool {
+    /// Returns whether the queue is full for new peers at an address.
+    pub(in super::super) fn has_max_waiters(&self, ip: IpAddr) -> bool {
+        let source = source_of(ip);
+        let is_of_source = |waiter: &&Waiter| {
+            let cm_peer = self.peers.get(waiter.1 as usize).and_then(Option::as_ref);
+            cm_peer.is_some_and(|cm_peer| source_of(cm_peer.addr.ip()) == source)
+        };
         self.waiters.len() >= MAX_WAITERS
+            || self.waiters.iter().filter(is_of_source).count() >= MAX_SOURCE_WAITERS
     }
 
     /// Enqueues a peer, unless it has a connection.
@@ -264,15 +278,17 @@ pub(in super::super) struct ConnLimits {
     count: Atomic<usize>,
     max_conns: Atomic<usize>,
     idle: Atomic<usize>,
+    source_bytes: Atomic<usize>,
 }
 
 impl ConnLimits {
     /// Creates the default limits.
-    pub(in super::super) const fn new() -> Self {
+    pub(in super::super) fn new() -> Self {
         Self {
             count: Atomic::new(0),
             max_conns: Atomic::new(0),
             idle: Atomic::new(DEFAULT_IDLE_MILLIS),
+            source_bytes: Atomic::new(default_limit()),
         }
     }
 
@@ -314,6 +330,18 @@ impl ConnLimits {
         }
         self.max_conns.store(most, Relaxed);
         Ok(())
+    }
+
+    /// Returns the limit of the memory of the connections that one source has requested, in bytes; 0 for no limit. Any
+    /// context.
+    pub(in super::super) fn source_bytes(&self) -> usize {
+        self.source_bytes.load(Relaxed)
+    }
+
+    /// Sets the limit of the memory of the connections that one source has requested, in bytes, 0 for no limit; existing
+    /// ones stay. Any context.
+    pub(in super::super) fn set_source_bytes(&self, bytes: usize) {
+        self.source_bytes.store(bytes, Relaxed);
     }
 
     /// Returns the idle timeout in milliseconds; 0 means none. Any context.

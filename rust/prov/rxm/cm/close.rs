@@ -35,6 +35,7 @@ impl EpCore {
 
     /// Closes the connection to a peer, if there is one. Operations that have started fail; deferred ones stay.
     pub(super) fn close_conn(&self, cm: &mut ConnMgr, peer_idx: u32) {
+        cm.release_source(peer_idx, usize::MAX);
         let ring = self.inner.lock().conn(peer_idx).map(|conn| conn.ring);
         let Some(ring) = ring.and_then(|index| cm.ring(index)) else {
             return;

@@ -154,7 +154,7 @@ impl EpCore {
             // Another endpoint on this host claims the own address.
             return reject(RejectReason::Refused);
         }
-        if cm.has_max_waiters() && bound.peer_av.find(&peer).is_none() {
+        if bound.peer_av.find(&peer).is_none() && cm.has_max_waiters(peer.ip()) {
             return reject(RejectReason::Already);
         }
         let Ok(peer_idx) = self.add_peer(here, bound, cm, peer) else {
@@ -183,7 +183,8 @@ impl EpCore {
         }
         let agreed = (FLOW.with(connect_data.flow), connect_data.extensions);
         let accepted = self
-            .open_lower(here, bound, cm, (peer_idx, route), info, Some(agreed))
+            .charge_request(cm, (peer_idx, route), agreed.0)
+            .and_then(|()| self.open_lower(here, bound, cm, (peer_idx, route), info, Some(agreed)))
             .and_then(|lower| lower.accept(&cm.accept_data(peer_idx)));
         if accepted.is_err() {
             // A request that could not be accepted is rejected with the endpoint, or here.

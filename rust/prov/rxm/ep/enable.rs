@@ -307,6 +307,7 @@ impl EpCore {
         match option {
             EpOption::MaxConnections => Ok(self.limits.max_conns()),
             EpOption::IdleTimeout => Ok(self.limits.idle_millis()),
+            EpOption::SourceBytes => Ok(self.limits.source_bytes()),
             EpOption::ConnectionCount => Ok(self.limits.conn_count()),
             _ => Err(Errno::ENOPROTOOPT),
         }
@@ -321,6 +322,10 @@ impl EpCore {
         match option {
             EpOption::MaxConnections => self.limits.set_max_conns(value),
             EpOption::IdleTimeout => self.limits.set_idle_millis(value),
+            EpOption::SourceBytes => {
+                self.limits.set_source_bytes(value);
+                Ok(())
+            }
             _ => Err(Errno::ENOPROTOOPT),
         }
     }

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Memory of the connections that the peers at a source address have requested. Guarded by `EpCore::cm`.
+//!
+//! A host can claim any port in its requests, so that the endpoint would accept a connection for each of 65,535 ports.
+//! The memory of all these connections is charged to the IP address of the host, and a request beyond the limit is
+//! refused. An IPv6 host can have any address of its network, so all addresses with the same 64 leading bits are one
+//! source, except link-local ones, which have the same bits everywhere.
+//!
+//! Connections that this endpoint has requested are not charged, and neither are those of the same host that do not
+//! use the device.
+
+use super::{
+    super::{
+        conn::{
+            is_loopback_idx,
+            INITIAL_RX,
+            MAX_RX_BUFS, //
+        },
+        ep_core::EpCore,
+        lower::Route,
+        pkt_buf::Packet,
+        wire::{
+            Flow,
+            MAX_PACKET, //
+        },
+    },
+    ConnMgr, //
+};
+use crate::{
+    fi::prelude::*,
+    util::{
+        log::warn_of_peer,
+        pages::total_ram, //
+    },
+};
+use core::net::IpAddr;
+use kernel::rbtree::RBTree;
+
+/// Memory of a connection apart from its receive buffers, in bytes: 266 KiB were measured with 16 buffers.
+const CONN_BYTES: usize = 10 << 10;
+
+/// Memory of a receive buffer, in bytes.
+const RX_BUF_BYTES: usize = MAX_PACKET + mem::size_of::<Packet>();
+
+/// Lower bound of the default limit, in bytes: 240 connections.
+const MIN_DEFAULT_LIMIT: usize = 64 << 20;
+
+/// Returns the memory of a connection with `rx_bufs` receive buffers, in bytes.
+const fn conn_bytes(rx_bufs: usize) -> usize {
+    CONN_BYTES + rx_bufs * RX_BUF_BYTES
+}
+
+/// Returns the default limit of the memory of one source, in bytes: a sixteenth of the machine's memory.
+pub(in super::super) fn default_limit() -> usize {
+    (total_ram() / 16).max(MIN_DEFAULT_LIMIT)
+}
+
+/// Returns the source that an address belongs to.
+pub(super) fn source_of(ip: IpAddr) -> u128 {
+    match ip {
+        IpAddr::V4(ip) => ip.to_ipv6_mapped().to_bits(),
+        IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some() || ip.is_unicast_link_local() => {
+            ip.to_bits()
+        }
+        IpAddr::V6(ip) => ip.to_bits() & !u128::from(u64::MAX),
+    }
+}
+
+/// Memory by source, in bytes. Sources without memory are not in the tree.
+pub(super) struct Sources(RBTree<u128, usize>);
+
+impl Sources {
+    /// Creates an empty tree.
+    pub(super) fn new() -> Self {
+        Self(RBTree::new())
+    }
+
+    /// Charges memory to the source of `ip`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSPC beyond `limit`, unless that is 0; -FI_ENOMEM.
+    fn charge(&mut self, ip: IpAddr, bytes: usize, limit: usize) -> Result {
+        let source = source_of(ip);
+        let used = self.0.get(&source).copied().unwrap_or(0);
+        if limit != 0 && used.saturating_add(bytes) > limit {
+            return Err(Errno::ENOSPC);
+        }
+        match self.0.get_mut(&source) {
+            Some(used) => *used += bytes,
+            None => drop(self.0.try_create_and_insert(source, bytes, GFP_KERNEL)?),
+        }
+        Ok(())
+    }
+
+    /// Returns memory that was charged.
+    fn release(&mut self, ip: IpAddr, bytes: usize) {
+        let source = source_of(ip);
+        let Some(used) = self.0.get_mut(&source) else {
+            return;
+        };
+        *used = used.saturating_sub(bytes);
+        if *used == 0 {
+            let _ = self.0.remove(&source);
+        }
+    }
+}
+
+impl ConnMgr {
+    /// Charges `bytes` for the connection of a peer to its source.
+    fn charge_source(&mut self, peer_idx: u32, bytes: usize, limit: usize) -> Result {
+        if bytes == 0 {
+            return Ok(());
+        }
+        let ip = self.cm_peer(peer_idx)?.addr.ip();
+        self.sources.charge(ip, bytes, limit)?;
+        self.cm_peer(peer_idx)?.charged += bytes;
+        Ok(())
+    }
+
+    /// Returns up to `bytes` of what was charged for the connection of a peer.
+    pub(super) fn release_source(&mut self, peer_idx: u32, bytes: usize) {
+        if let Ok(cm_peer) = self.cm_peer(peer_idx) {
+            let (ip, bytes) = (cm_peer.addr.ip(), bytes.min(cm_peer.charged));
+            cm_peer.charged -= bytes;
+            self.sources.release(ip, bytes);
+        }
+    }
+}
+
+impl EpCore {
+    /// Charges the connection that a peer has requested to the source of the peer. [`ConnMgr::release_source`] returns
+    /// the memory.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSPC if the source has no memory left; this is logged.
+    pub(super) fn charge_request(
+        &self,
+        cm: &mut ConnMgr,
+        (peer_idx, route): (u32, Route),
+        flow: Flow,
+    ) -> Result {
+        if route == Route::Local || is_loopback_idx(peer_idx) {
+            return Ok(());
+        }
+        let limit = self.limits.source_bytes();
+        let cm_peer = cm.cm_peer(peer_idx)?;
+        let (addr, no_flow_ctrl) = (cm_peer.addr, cm_peer.no_flow_ctrl || flow == Flow::Device);
+        let rx_bufs = match no_flow_ctrl {
+            true => MAX_RX_BUFS,
+            false => INITIAL_RX,
+        };
+        let charged = cm.charge_source(peer_idx, conn_bytes(rx_bufs), limit);
+        if charged == Err(Errno::ENOSPC) {
+            let name = self.inner.lock().name;
+            warn_of_peer(
+                &name,
+                &addr,
+                fmt!("connections of this host may use {limit} bytes (FI_OPT_KOFI_SOURCE_BYTES): a request is refused"),
+            );
+        }
+        charged
+    }
+
+    /// Allocates receive buffers for a connection, and charges them to the source of the peer if the peer has requested
+    /// the connection.
+    ///
+    /// # Errors
+    ///
+    /// -FI_ENOSPC if the source has no memory left, -FI_ENOMEM.
+    pub(super) fn alloc_charged(
+        &self,
+        here: ProcessContext,
+        cm: &mut ConnMgr,
+        peer_idx: u32,
+        count: usize,
+    ) -> Result<BoxList<Packet>> {
+        let bytes = match cm.cm_peer(peer_idx)?.charged {
+            0 => 0,
+            _ => count * RX_BUF_BYTES,
+        };
+        cm.charge_source(peer_idx, bytes, self.limits.source_bytes())?;
+        let packets = self.alloc_bufs(here, cm, count, MAX_PACKET);
+        if packets.is_err() {
+            cm.release_source(peer_idx, bytes);
+        }
+        packets
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_rdm_source)]
+mod tests {
+    use super::*;
+    use core::net::{
+        Ipv4Addr,
+        Ipv6Addr, //
+    };
+
+    fn v4(last: u8) -> IpAddr {
+        Ipv4Addr::new(192, 0, 2, last).into()
+    }
+
+    fn v6(network: u16, last: u16) -> IpAddr {
+        Ipv6Addr::new(network, 0xdb8, 0, 1, 0, 0, 0, last).into()
+    }
+
+    #[test]
+    fn rdm_11_sources_have_separate_limits() {
+        let mut sources = Sources::new();
+        assert!(sources.charge(v4(1), 60, 100).is_ok());
+        assert!(sources.charge(v4(1), 40, 100).is_ok());
+        assert_eq!(sources.charge(v4(1), 1, 100), Err(Errno::ENOSPC));
+        assert!(sources.charge(v4(2), 100, 100).is_ok());
+        sources.release(v4(1), 60);
+        assert_eq!(sources.charge(v4(1), 61, 100), Err(Errno::ENOSPC));
+        assert!(sources.charge(v4(1), 60, 100).is_ok());
+        // 0 is no limit.
+        assert!(sources.charge(v4(1), 1000, 0).is_ok());
+        assert_eq!(sources.charge(v4(2), usize::MAX, 100), Err(Errno::ENOSPC));
+    }
+
+    #[test]
+    fn sources_without_memory_are_removed() {
+        let mut sources = Sources::new();
+        assert!(sources.charge(v4(1), 10, 100).is_ok());
+        assert!(sources.charge(v4(1), 10, 100).is_ok());
+        sources.release(v4(1), 20);
+        assert!(sources.0.is_empty());
+        // Nothing is charged for a connection that this endpoint has requested.
+        sources.release(v4(1), 0);
+        assert!(sources.0.is_empty());
+    }
+
+    #[test]
+    fn rdm_11_ipv6_addresses_of_a_network_are_one_source() {
+        assert_eq!(source_of(v6(0x2001, 1)), source_of(v6(0x2001, 2)));
+        assert_ne!(source_of(v6(0x2001, 1)), source_of(v6(0x2002, 1)));
+        assert_ne!(source_of(v6(0xfe80, 1)), source_of(v6(0xfe80, 2)));
+        let mapped = |last| IpAddr::V6(Ipv4Addr::new(192, 0, 2, last).to_ipv6_mapped());
+        assert_eq!(source_of(v4(1)), source_of(mapped(1)));
+        assert_ne!(source_of(mapped(1)), source_of(mapped(2)));
+    }
+}
