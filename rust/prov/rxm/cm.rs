@@ -41,6 +41,7 @@ use super::{
     ep_state::CmAction,
     lower::Route,
     ring::CmRing,
+    unexpected::UnexpBytes,
     wire::{
         AcceptData,
         ConnId,
@@ -94,6 +95,8 @@ pub(super) struct CmPeer {
     route: Route,
     /// True if the peer does not use credits.
     no_flow_ctrl: bool,
+    /// Unexpected bytes of the peer's source.
+    unexp_bytes: Arc<UnexpBytes>,
     /// Memory that is charged to the source of the peer for a connection that the peer has requested, in bytes.
     charged: usize,
     /// Entry for the queue for admission; `None` while it is in the queue.
@@ -128,7 +131,7 @@ pub(super) struct ConnMgr {
     pub(super) rings: KVVec<Option<CmRing>>,
     /// Numbers of receive and control buffers that have been freed.
     pub(super) free_numbers: KVVec<u32>,
-    /// Memory of connections by the source that has requested them.
+    /// Sources of the peers.
     sources: Sources,
     /// Peers that wait for admission, in order.
     waiters: BoxList<Waiter>,
@@ -428,6 +431,8 @@ impl EpCore {
         for peer_idx in [loopback_idx(peer_idx), peer_idx] {
             self.reserve_peer_idx(cm, peer_idx)?;
             if cm.cm_peer(peer_idx).is_err() {
+                let wait_node = Some(ListBox::new((0, peer_idx))?);
+                let unexp_bytes = cm.sources.add_peer(addr.ip())?;
                 let place = cm.peers.get_mut(peer_idx as usize).ok_or(Errno::EINVAL)?;
                 *place = Some(CmPeer {
                     addr,
@@ -435,11 +440,13 @@ impl EpCore {
                     conn_gen: 0,
                     route: Route::Device,
                     no_flow_ctrl: false,
+                    unexp_bytes,
                     charged: 0,
-                    wait_node: Some(ListBox::new((0, peer_idx))?),
+                    wait_node,
                 });
             }
-            let peer = Peer::new(addr, peer_idx)?;
+            let unexp_bytes = cm.cm_peer(peer_idx)?.unexp_bytes.clone();
+            let peer = Peer::new(addr, peer_idx, unexp_bytes)?;
             let left = self.inner.lock().insert_peer(peer_idx, peer);
             drop(left);
         }

@@ -39,6 +39,7 @@ use super::{
         SarTable, //
     },
     tx_pool::TxShare,
+    unexpected::UnexpBytes,
     wire::{
         Extensions,
         PeerFormat,
@@ -377,6 +378,8 @@ pub(super) struct Peer {
     pub(super) deferred_node: Option<ListBox<u32>>,
     /// Memory of the peer's unexpected messages, in bytes.
     pub(super) unexp_bytes: usize,
+    /// Memory of the unexpected messages of all peers at the source address, in bytes.
+    pub(super) source_unexp: Arc<UnexpBytes>,
     /// Number of unexpected messages that are rendezvous requests or segmented.
     pub(super) unexp_parts: usize,
     /// Node for the connection manager's queue; `None` while the peer is queued.
@@ -385,7 +388,11 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Creates a peer without a connection.
-    pub(super) fn new(addr: SocketAddr, peer_idx: u32) -> Result<KBox<Self>> {
+    pub(super) fn new(
+        addr: SocketAddr,
+        peer_idx: u32,
+        source_unexp: Arc<UnexpBytes>,
+    ) -> Result<KBox<Self>> {
         let cm_node = Some(ListBox::new(peer_idx)?);
         let deferred_node = Some(ListBox::new(peer_idx)?);
         Ok(KBox::new(
@@ -405,6 +412,7 @@ impl Peer {
                 deferred_rx: BoxList::new(),
                 deferred_node,
                 unexp_bytes: 0,
+                source_unexp,
                 unexp_parts: 0,
                 cm_node,
             },

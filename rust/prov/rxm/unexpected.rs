@@ -146,9 +146,49 @@ const PEER_SAR_LIMIT: usize = 4 * PEER_LIMIT;
 /// Limit of the unexpected bytes of an endpoint.
 const EP_LIMIT: usize = 32 << 20;
 
-/// Bytes by which messages in the packets of a closing connection may exceed the limit of the peer; that of the
-/// endpoint is doubled for them. It is more than the packets hold, and does not grow if a peer connects again and again.
+/// Limit of the unexpected bytes of all peers at a source address.
+const SOURCE_LIMIT: usize = EP_LIMIT / 2;
+
+/// Unexpected bytes that the peers at a source address can have although those of the endpoint are beyond its limit.
+const SOURCE_RESERVE: usize = 64 << 10;
+
+/// Limit of the unexpected bytes of an endpoint with these reserves.
+const EP_RESERVE_LIMIT: usize = 2 * EP_LIMIT;
+
+/// Returns the limit of the unexpected bytes of a source if the endpoint has `ep_bytes`; `None` beyond all limits.
+const fn source_limit(ep_bytes: usize) -> Option<usize> {
+    match ep_bytes {
+        ..=EP_LIMIT => Some(SOURCE_LIMIT),
+        ..=EP_RESERVE_LIMIT => Some(SOURCE_RESERVE),
+        _ => None,
+    }
+}
+
+/// Bytes by which messages in the packets of a closing connection may exceed the limits of the peer and its source;
+/// those of the endpoint are doubled for them. It is more than the packets hold, and does not grow if a peer connects again and again.
 const CLOSING_EXTRA: usize = PEER_LIMIT;
+
+/// Number of unexpected bytes of the peers at a source address. Changed under `EpCore::inner`.
+pub(super) struct UnexpBytes(Atomic<usize>);
+
+impl UnexpBytes {
+    /// Creates the number 0.
+    pub(super) const fn new() -> Self {
+        Self(Atomic::new(0))
+    }
+
+    fn get(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    fn add(&self, bytes: usize) {
+        self.0.store(self.get() + bytes, Relaxed);
+    }
+
+    fn sub(&self, bytes: usize) {
+        self.0.store(self.get() - bytes, Relaxed);
+    }
+}
 
 impl EpState {
     /// Returns whether `charge` more bytes of the sender are within the limits.
@@ -160,17 +200,22 @@ impl EpState {
             true => PEER_SAR_LIMIT,
             false => PEER_LIMIT,
         };
-        let (limit, ep_limit) = match msg.is_limited {
-            true => (limit, EP_LIMIT),
-            false => (limit + CLOSING_EXTRA, 2 * EP_LIMIT),
+        let (peer_bytes, source_bytes) = (peer.unexp_bytes, peer.source_unexp.get());
+        let ep_bytes = self.unexp_bytes + charge;
+        let (extra, source_limit) = match msg.is_limited {
+            true => (0, source_limit(ep_bytes)),
+            false => (CLOSING_EXTRA, source_limit(ep_bytes / 2)),
         };
-        peer.unexp_bytes + charge <= limit && self.unexp_bytes + charge <= ep_limit
+        peer_bytes + charge <= limit + extra
+            && source_limit
+                .is_some_and(|source_limit| source_bytes + charge <= source_limit + extra)
     }
 
     pub(super) fn add_charge(&mut self, peer_idx: u32, charge: usize) {
         self.unexp_bytes += charge;
         if let Some(peer) = self.peer(peer_idx) {
             peer.unexp_bytes += charge;
+            peer.source_unexp.add(charge);
         }
     }
 
@@ -178,6 +223,7 @@ impl EpState {
         self.unexp_bytes -= charge;
         if let Some(peer) = self.peer(peer_idx) {
             peer.unexp_bytes -= charge;
+            peer.source_unexp.sub(charge);
         }
     }
 }
@@ -249,5 +295,21 @@ impl EpState {
             all_removed.append(&mut removed);
         }
         all_removed
+    }
+}
+
+#[kernel::prelude::kunit_tests(kofi_rdm_unexpected)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rdm_11_a_source_leaves_memory_to_others() {
+        // One source cannot reach the limit of the endpoint.
+        assert!(source_limit(0) == Some(SOURCE_LIMIT) && SOURCE_LIMIT < EP_LIMIT);
+        assert_eq!(source_limit(EP_LIMIT), Some(SOURCE_LIMIT));
+        // Several sources can; then others have reserves.
+        assert_eq!(source_limit(EP_LIMIT + 1), Some(SOURCE_RESERVE));
+        assert_eq!(source_limit(EP_RESERVE_LIMIT), Some(SOURCE_RESERVE));
+        assert_eq!(source_limit(EP_RESERVE_LIMIT + 1), None);
     }
 }

@@ -24,9 +24,9 @@ MODULE_PARM_DESC(flood_seconds, "for how long, again and again");
 #define LEN		4000
 /* Upper bound of the memory that an unexpected message takes beside its data. */
 #define OVERHEAD	512
-/* Bounds of unexpected messages in bytes: of one peer, and of all. */
+/* Bounds of unexpected messages in bytes: of one peer, and of all peers at one address. */
 #define PEER_BOUND	SZ_1M
-#define BOUND		SZ_32M
+#define BOUND		SZ_16M
 /* Messages of a peer in receive packets, in transmit packets, and in the one of its connection. */
 #define IN_PACKETS	(64 + 64 + 1)
 #define HONEST_ROUNDS	9

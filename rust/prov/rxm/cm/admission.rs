@@ -254,7 +254,11 @@ impl EpCore {
         drop(left);
         for peer_idx in peer_idxs {
             let removed = cm.peers.get_mut(peer_idx as usize).and_then(Option::take);
-            if removed.is_some_and(|cm_peer| cm_peer.wait_node.is_none()) {
+            let Some(cm_peer) = removed else {
+                continue;
+            };
+            cm.sources.remove_peer(cm_peer.addr.ip());
+            if cm_peer.wait_node.is_none() {
                 drop(cm.take_waiter(peer_idx));
             }
         }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory of the connections that the peers at a source address have requested. Guarded by `EpCore::cm`.
+//! Memory that the peers at a source address use, and its limit. Guarded by `EpCore::cm`.
 //!
-//! A host can claim any port in its requests, so that the endpoint would accept a connection for each of 65,535 ports.
-//! The memory of all these connections is charged to the IP address of the host, and a request beyond the limit is
-//! refused. An IPv6 host can have any address of its network, so all addresses with the same 64 leading bits are one
+//! A host can claim any port in its requests, so that it could have a connection, and unexpected messages, for each of
+//! 65,535 ports. The memory of all connections that it has requested is charged to its IP address, and a request beyond
+//! the limit is refused. Its unexpected messages are counted together too (see [`unexpected`](super::super::unexpected)). An IPv6 host can have any address of its network, so all addresses with the same 64 leading bits are one
 //! source, except link-local ones, which have the same bits everywhere.
 //!
 //! Connections that this endpoint has requested are not charged, and neither are those of the same host that do not
@@ -20,6 +20,7 @@ use super::{
         ep_core::EpCore,
         lower::Route,
         pkt_buf::Packet,
+        unexpected::UnexpBytes,
         wire::{
             Flow,
             MAX_PACKET, //
@@ -67,8 +68,17 @@ pub(super) fn source_of(ip: IpAddr) -> u128 {
     }
 }
 
-/// Memory by source, in bytes. Sources without memory are not in the tree.
-pub(super) struct Sources(RBTree<u128, usize>);
+/// Memory that the peers at a source address use.
+struct Source {
+    /// Number of peers.
+    peers: usize,
+    /// Memory of the connections that they have requested, in bytes.
+    conn_bytes: usize,
+    unexp_bytes: Arc<UnexpBytes>,
+}
+
+/// Sources that have peers.
+pub(super) struct Sources(RBTree<u128, Source>);
 
 impl Sources {
     /// Creates an empty tree.
@@ -76,33 +86,56 @@ impl Sources {
         Self(RBTree::new())
     }
 
-    /// Charges memory to the source of `ip`. May sleep.
+    /// Counts a peer of the source of `ip`, and returns the source's unexpected bytes. [`Self::remove_peer`] undoes it. May
+    /// sleep.
+    pub(super) fn add_peer(&mut self, ip: IpAddr) -> Result<Arc<UnexpBytes>> {
+        let source_key = source_of(ip);
+        if let Some(source) = self.0.get_mut(&source_key) {
+            source.peers += 1;
+            return Ok(source.unexp_bytes.clone());
+        }
+        let unexp_bytes = Arc::new(UnexpBytes::new(), GFP_KERNEL)?;
+        let source = Source {
+            peers: 1,
+            conn_bytes: 0,
+            unexp_bytes: unexp_bytes.clone(),
+        };
+        self.0
+            .try_create_and_insert(source_key, source, GFP_KERNEL)?;
+        Ok(unexp_bytes)
+    }
+
+    /// Counts the removal of a peer without a connection.
+    pub(super) fn remove_peer(&mut self, ip: IpAddr) {
+        let source_key = source_of(ip);
+        let Some(source) = self.0.get_mut(&source_key) else {
+            return;
+        };
+        source.peers -= 1;
+        if source.peers == 0 {
+            drop(self.0.remove(&source_key));
+        }
+    }
+
+    /// Charges the memory of a connection to the source of `ip`, which has a peer.
     ///
     /// # Errors
     ///
-    /// -FI_ENOSPC beyond `limit`, unless that is 0; -FI_ENOMEM.
+    /// -FI_ENOSPC beyond `limit`, unless that is 0.
     fn charge(&mut self, ip: IpAddr, bytes: usize, limit: usize) -> Result {
-        let source = source_of(ip);
-        let used = self.0.get(&source).copied().unwrap_or(0);
-        if limit != 0 && used.saturating_add(bytes) > limit {
+        let source = self.0.get_mut(&source_of(ip)).ok_or(Errno::EINVAL)?;
+        let charged = source.conn_bytes.saturating_add(bytes);
+        if limit != 0 && charged > limit {
             return Err(Errno::ENOSPC);
         }
-        match self.0.get_mut(&source) {
-            Some(used) => *used += bytes,
-            None => drop(self.0.try_create_and_insert(source, bytes, GFP_KERNEL)?),
-        }
+        source.conn_bytes = charged;
         Ok(())
     }
 
     /// Returns memory that was charged.
     fn release(&mut self, ip: IpAddr, bytes: usize) {
-        let source = source_of(ip);
-        let Some(used) = self.0.get_mut(&source) else {
-            return;
-        };
-        *used = used.saturating_sub(bytes);
-        if *used == 0 {
-            let _ = self.0.remove(&source);
+        if let Some(source) = self.0.get_mut(&source_of(ip)) {
+            source.conn_bytes -= bytes;
         }
     }
 }
@@ -207,8 +240,9 @@ mod tests {
     }
 
     #[test]
-    fn rdm_11_sources_have_separate_limits() {
+    fn rdm_11_sources_have_separate_limits() -> Result {
         let mut sources = Sources::new();
+        drop((sources.add_peer(v4(1))?, sources.add_peer(v4(2))?));
         assert!(sources.charge(v4(1), 60, 100).is_ok());
         assert!(sources.charge(v4(1), 40, 100).is_ok());
         assert_eq!(sources.charge(v4(1), 1, 100), Err(Errno::ENOSPC));
@@ -216,21 +250,24 @@ mod tests {
         sources.release(v4(1), 60);
         assert_eq!(sources.charge(v4(1), 61, 100), Err(Errno::ENOSPC));
         assert!(sources.charge(v4(1), 60, 100).is_ok());
+        assert_eq!(sources.charge(v4(2), usize::MAX, 100), Err(Errno::ENOSPC));
         // 0 is no limit.
         assert!(sources.charge(v4(1), 1000, 0).is_ok());
-        assert_eq!(sources.charge(v4(2), usize::MAX, 100), Err(Errno::ENOSPC));
+        Ok(())
     }
 
     #[test]
-    fn sources_without_memory_are_removed() {
+    fn sources_without_peers_are_removed() -> Result {
         let mut sources = Sources::new();
-        assert!(sources.charge(v4(1), 10, 100).is_ok());
-        assert!(sources.charge(v4(1), 10, 100).is_ok());
-        sources.release(v4(1), 20);
+        let (first, second) = (sources.add_peer(v4(1))?, sources.add_peer(v4(1))?);
+        assert!(Arc::ptr_eq(&first, &second));
+        sources.remove_peer(v4(1));
+        assert_eq!(sources.charge(v4(1), 1, 1), Ok(()));
+        sources.release(v4(1), 1);
+        sources.remove_peer(v4(1));
         assert!(sources.0.is_empty());
-        // Nothing is charged for a connection that this endpoint has requested.
-        sources.release(v4(1), 0);
-        assert!(sources.0.is_empty());
+        assert_eq!(sources.charge(v4(1), 1, 1), Err(Errno::EINVAL));
+        Ok(())
     }
 
     #[test]
