@@ -474,9 +474,9 @@ static inline ssize_t fi_cancel(fid_t fid, void *context)
  * Return:
  * * 0 - the option is set, for later operations
  * * -FI_ENOPROTOOPT - an option other than FI_OPT_MIN_MULTI_RECV of an active
- *   endpoint, FI_OPT_KOFI_CONNECTIONS, FI_OPT_KOFI_IDLE_MS or
- *   FI_OPT_KOFI_SOURCE_BYTES of a datagram endpoint, FI_OPT_KOFI_CM_DATA_RAW of a connected or passive one, or the pool
- *   of regions, or retries and timeouts, of a connected one whose device has them
+ *   endpoint, those of connections and sources of a datagram endpoint,
+ *   FI_OPT_KOFI_CM_DATA_RAW of a connected or passive one, or the pool of
+ *   regions, retries and timeouts of a connected one whose device has them
  * * -FI_EINVAL - 0 bytes for a message, more than INT_MAX connections or
  *   milliseconds, a switch that is neither 0 nor 1, more than 7 retries or
  *   a timeout over 31; @optval is %NULL, or not a size_t

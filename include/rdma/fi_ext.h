@@ -44,9 +44,9 @@ enum {
 	/* Connected endpoints: 0 to 31 for 4.096 * 2^value us, SIZE_MAX: automatic */
 	FI_OPT_KOFI_ACK_TIMEOUT,
 	/*
-	 * Datagram endpoints: maximum memory of the connections that the peers at one IP address
-	 * have requested, in bytes; 0: no limit. Default: a sixteenth of the machine's memory, and
-	 * at least 64 MiB
+	 * Datagram endpoints: memory of the connections with the peers at one IP address, in bytes,
+	 * beyond which requests of these peers are refused; 0: no limit. Default: a sixteenth of
+	 * the machine's memory, and at least 64 MiB
 	 */
 	FI_OPT_KOFI_SOURCE_BYTES,
 };

@@ -129,8 +129,8 @@ pub enum EpOption {
     IdleTimeout,
     /// FI_OPT_KOFI_CONNECTED: current number of connections. Read-only.
     ConnectionCount,
-    /// FI_OPT_KOFI_SOURCE_BYTES: maximum memory of the connections that the peers at one IP address have requested,
-    /// in bytes; 0 for no limit.
+    /// FI_OPT_KOFI_SOURCE_BYTES: memory of the connections with the peers at one IP address, in bytes, beyond which
+    /// requests of these peers are refused; 0 for no limit.
     SourceBytes,
     /// FI_OPT_KOFI_CM_DATA_RAW: 1 if private data is sent and reported without a length byte, 0 otherwise.
     CmDataRaw,

@@ -97,7 +97,9 @@ pub(super) struct CmPeer {
     no_flow_ctrl: bool,
     /// Unexpected bytes of the peer's source.
     unexp_bytes: Arc<UnexpBytes>,
-    /// Memory that is charged to the source of the peer for a connection that the peer has requested, in bytes.
+    /// True if the connection was being accepted at the last check.
+    was_accepting: bool,
+    /// Memory of the connection that is charged to the source of the peer, in bytes.
     charged: usize,
     /// Entry for the queue for admission; `None` while it is in the queue.
     wait_node: Option<ListBox<Waiter>>,
@@ -441,6 +443,7 @@ impl EpCore {
                     route: Route::Device,
                     no_flow_ctrl: false,
                     unexp_bytes,
+                    was_accepting: false,
                     charged: 0,
                     wait_node,
                 });

@@ -240,6 +240,11 @@ impl Conn {
         self.credits.receives() < MAX_RX_BUFS as u32
     }
 
+    /// Forgets the time of the last grant, so that the connection gets no more receive buffers before the next one.
+    pub(super) fn forget_last_grant(&mut self) {
+        self.last_grant = None;
+    }
+
     #[inline(never)]
     fn used_credits_quickly(&self) -> bool {
         let is_soon = |last_grant: Instant<Monotonic>| (last_grant.elapsed() - SOON).is_negative();

@@ -284,7 +284,7 @@ impl EpState {
     }
 
     /// Posts the buffers that the connection manager has allocated for the connection of a peer; with `None`, the
-    /// connection gets none. A peer that still needs buffers asks again.
+    /// connection gets none, and may get some after the next grant.
     pub(super) fn rx_bufs_allocated(&mut self, peer_idx: u32, packets: Option<BoxList<Packet>>) {
         let wanted = self
             .conn(peer_idx)
@@ -296,7 +296,12 @@ impl EpState {
                 }
                 self.post_rx_bufs(peer_idx, wanted)
             }
-            None => Ok(wanted),
+            None => {
+                if let Some(conn) = self.conn(peer_idx) {
+                    conn.forget_last_grant();
+                }
+                Ok(wanted)
+            }
         };
         let Self { peers, rx_pool, .. } = self;
         let peer = peers.get_mut(peer_idx as usize).and_then(Option::as_mut);

@@ -152,8 +152,9 @@ const SOURCE_LIMIT: usize = EP_LIMIT / 2;
 /// Unexpected bytes that the peers at a source address can have although those of the endpoint are beyond its limit.
 const SOURCE_RESERVE: usize = 64 << 10;
 
-/// Limit of the unexpected bytes of an endpoint with these reserves.
-const EP_RESERVE_LIMIT: usize = 2 * EP_LIMIT;
+/// Limit of the unexpected bytes of an endpoint with these reserves. The messages of closing connections leave half of
+/// them.
+const EP_RESERVE_LIMIT: usize = 3 * EP_LIMIT;
 
 /// Returns the limit of the unexpected bytes of a source if the endpoint has `ep_bytes`; `None` beyond all limits.
 const fn source_limit(ep_bytes: usize) -> Option<usize> {
@@ -164,8 +165,8 @@ const fn source_limit(ep_bytes: usize) -> Option<usize> {
     }
 }
 
-/// Bytes by which messages in the packets of a closing connection may exceed the limits of the peer and its source;
-/// those of the endpoint are doubled for them. It is more than the packets hold, and does not grow if a peer connects again and again.
+/// Bytes by which messages in the packets of a closing connection may exceed the limit of the peer; those of its source
+/// and of the endpoint are doubled for them. It is more than the packets hold, and does not grow if a peer connects again and again.
 const CLOSING_EXTRA: usize = PEER_LIMIT;
 
 /// Number of unexpected bytes of the peers at a source address. Changed under `EpCore::inner`.
@@ -200,15 +201,20 @@ impl EpState {
             true => PEER_SAR_LIMIT,
             false => PEER_LIMIT,
         };
-        let (peer_bytes, source_bytes) = (peer.unexp_bytes, peer.source_unexp.get());
+        let peer_bytes = peer.unexp_bytes + charge;
+        let source_bytes = peer.source_unexp.get() + charge;
         let ep_bytes = self.unexp_bytes + charge;
-        let (extra, source_limit) = match msg.is_limited {
-            true => (0, source_limit(ep_bytes)),
-            false => (CLOSING_EXTRA, source_limit(ep_bytes / 2)),
-        };
-        peer_bytes + charge <= limit + extra
-            && source_limit
-                .is_some_and(|source_limit| source_bytes + charge <= source_limit + extra)
+        match msg.is_limited {
+            true => {
+                let source_limit = source_limit(ep_bytes);
+                peer_bytes <= limit && source_limit.is_some_and(|limit| source_bytes <= limit)
+            }
+            false => {
+                peer_bytes <= limit + CLOSING_EXTRA
+                    && source_bytes <= 2 * SOURCE_LIMIT
+                    && ep_bytes <= 2 * EP_LIMIT
+            }
+        }
     }
 
     pub(super) fn add_charge(&mut self, peer_idx: u32, charge: usize) {

@@ -192,8 +192,6 @@ static void rdm_11_a_host_gets_no_more_connections_than_its_memory(struct kunit 
 		KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED,
 				request_as(test, next, hub, HOST_PORT + HOST_CONNS + i));
 	KUNIT_EXPECT_EQ(test, HOST_CONNS, rdm_connected(hub));
-	rdm_exchange(test, hub, to_other, other);
-	KUNIT_EXPECT_EQ(test, HOST_CONNS + 1, rdm_connected(hub));
 
 	/* The memory of a connection that has ended is free for the next one. */
 	raw_disconnect(test, raws[0]);
@@ -202,6 +200,8 @@ static void rdm_11_a_host_gets_no_more_connections_than_its_memory(struct kunit 
 				      "waited for a connection: %s", fi_strerror(err));
 		usleep_range(1000, 2000);
 	}
+	rdm_exchange(test, hub, to_other, other);
+	KUNIT_EXPECT_EQ(test, HOST_CONNS + 1, rdm_connected(hub));
 	raw_disconnect(test, next);
 	set_option(test, hub, FI_OPT_KOFI_SOURCE_BYTES, 1);
 	KUNIT_EXPECT_EQ(test, FI_ECONNREFUSED, request_as(test, next, hub, HOST_PORT));
@@ -210,6 +210,28 @@ static void rdm_11_a_host_gets_no_more_connections_than_its_memory(struct kunit 
 	raw_disconnect(test, next);
 	for (int i = 1; i < HOST_CONNS; i++)
 		raw_disconnect(test, raws[i]);
+}
+
+/* An endpoint connects to a host up to twice the limit. */
+static void rdm_11_sends_fail_beyond_twice_the_memory_of_a_host(struct kunit *test)
+{
+	struct kofi_rdm *hub = rdm_open(test, NULL), *other = rdm_open(test, NULL);
+	fi_addr_t to_other = rdm_addr(test, hub, other);
+	u8 *out = tr_buffer(test, LEN);
+	struct fi_cq_err_entry error;
+
+	tr_needs_device(test, hub->info);
+	if (hub->info->caps & FI_LOCAL_COMM)
+		kunit_skip(test, "connections within the host are not limited");
+	set_option(test, hub, FI_OPT_KOFI_SOURCE_BYTES, SZ_64K);
+	KUNIT_ASSERT_EQ(test, 0, rdm_send(hub, to_other, out, LEN, out));
+	KUNIT_ASSERT_EQ(test, 0, fx_wait_comp_error(test, hub->cq, &error));
+	KUNIT_EXPECT_EQ(test, FI_ENOSPC, error.err);
+	KUNIT_EXPECT_PTR_EQ(test, out, error.op_context);
+	/* A connection takes more than the limit, and less than twice as much. */
+	set_option(test, hub, FI_OPT_KOFI_SOURCE_BYTES, SZ_256K);
+	rdm_exchange(test, hub, to_other, other);
+	KUNIT_EXPECT_EQ(test, 1, rdm_connected(hub));
 }
 
 /* More than the memory of a new connection, and less than that of one with twice its receives. */
@@ -234,6 +256,7 @@ static struct kunit_case cases[] = {
 	KUNIT_CASE(rdm_11_a_peer_that_grants_no_credits_is_evicted),
 	KUNIT_CASE(rdm_11_a_peer_that_refuses_is_evicted),
 	KUNIT_CASE(rdm_11_a_host_gets_no_more_connections_than_its_memory),
+	KUNIT_CASE(rdm_11_sends_fail_beyond_twice_the_memory_of_a_host),
 	KUNIT_CASE(rdm_11_a_host_without_memory_for_receives_is_received_from),
 	{}
 };

@@ -239,7 +239,7 @@ static void rdm_11_many_first_messages_arrive_at_once(struct kunit *test)
 }
 
 /* Peers that send more than an endpoint keeps of each one; all of them together stay below its limit. */
-#define SENDERS		24
+#define SENDERS		14
 #define BODY		(16 * SZ_1K - 64)
 /* Messages of each peer. The hub keeps a mebibyte of each, so KEPT are kept, and not all of UNRECEIVED. */
 #define MESSAGES	80

@@ -171,6 +171,7 @@ impl EpCore {
                 TimerKind::IdleSweep => self.sweep_idle(here, bound, cm),
                 TimerKind::SrxRetry => self.retry_imported(),
                 TimerKind::StallCheck => self.check_stalled(bound),
+                TimerKind::AcceptCheck => self.check_accepting(here, bound, cm),
             }
         }
     }
@@ -336,14 +337,13 @@ impl ConnLimits {
         Ok(())
     }
 
-    /// Returns the limit of the memory of the connections that one source has requested, in bytes; 0 for no limit. Any
-    /// context.
+    /// Returns the limit of the memory of the connections with one source, in bytes; 0 for no limit. Any context.
     pub(in super::super) fn source_bytes(&self) -> usize {
         self.source_bytes.load(Relaxed)
     }
 
-    /// Sets the limit of the memory of the connections that one source has requested, in bytes, 0 for no limit; existing
-    /// ones stay. Any context.
+    /// Sets the limit of the memory of the connections with one source, in bytes, 0 for no limit; existing ones stay. Any
+    /// context.
     pub(in super::super) fn set_source_bytes(&self, bytes: usize) {
         self.source_bytes.store(bytes, Relaxed);
     }

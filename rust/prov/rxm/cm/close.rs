@@ -59,6 +59,8 @@ impl EpCore {
         let mut held = self.quiesced();
         let (state, sinks) = held.split();
         let removed = state.closed(sinks, peer_idx, conn.conn_gen);
+        // Memory of incomplete messages is free for others.
+        held.retry_deferred();
         drop(held);
         drop(removed);
         self.limits.remove_conn();

@@ -152,6 +152,7 @@ impl EpCore {
             true => Route::Local,
             false => Route::Device,
         };
+        self.charge_conn(cm, (peer_idx, route), FLOW, true)?;
         let mut info = self.protection.lower_domain(route)?.info.duplicate()?;
         let local = cm.local.map(|mut local| {
             local.set_port(0);

@@ -42,6 +42,9 @@ use crate::{
     },
 };
 
+/// Interval of the check for connections that are not established after they were accepted.
+const ACCEPT_CHECK: Delta = Delta::from_secs(30);
+
 /// Addresses of a connection request.
 struct ConnReqAddrs {
     peer: SocketAddr,
@@ -164,7 +167,16 @@ impl EpCore {
             true => loopback_idx(peer_idx),
             false => peer_idx,
         };
+        // This endpoint has operations for the peer, or has just requested the connection itself.
+        let is_wanted = self.inner.lock().has_deferred_tx(peer_idx)
+            || cm.cm_peer(peer_idx).is_ok_and(|cm_peer| {
+                matches!(cm_peer.fsm.state(), State::Connecting | State::AwaitingPeer)
+            });
         if !order.is_eq() && !cm.has_slot(peer_idx) && cm.has_to_wait(&self.limits, peer_idx) {
+            if !is_wanted && !cm.may_connect(peer.ip(), self.limits.source_bytes()) {
+                self.remove_peer(here, bound, cm, peer_idx);
+                return reject(RejectReason::Refused);
+            }
             // The peer gets a request when a connection is free.
             cm.enqueue(peer_idx);
             return reject(RejectReason::Already);
@@ -172,6 +184,7 @@ impl EpCore {
         let Ok(cm_peer) = cm.cm_peer(peer_idx) else {
             return reject(RejectReason::Refused);
         };
+        let is_wanted = matches!(cm_peer.fsm.state(), State::Connecting | State::AwaitingPeer);
         match cm_peer.fsm.on_connreq(connect_data.conn_id, order) {
             ConnReqAction::Reject => {
                 // The probe finds out whether the peer was restarted without a disconnect.
@@ -183,13 +196,37 @@ impl EpCore {
         }
         let agreed = (FLOW.with(connect_data.flow), connect_data.extensions);
         let accepted = self
-            .charge_request(cm, (peer_idx, route), agreed.0)
+            .charge_conn(cm, (peer_idx, route), agreed.0, is_wanted)
             .and_then(|()| self.open_lower(here, bound, cm, (peer_idx, route), info, Some(agreed)))
             .and_then(|lower| lower.accept(&cm.accept_data(peer_idx)));
         if accepted.is_err() {
             // A request that could not be accepted is rejected with the endpoint, or here.
             reject(RejectReason::Refused);
-            self.conn_down(here, bound, cm, peer_idx);
+            return self.conn_down(here, bound, cm, peer_idx);
+        }
+        if let Ok(cm_peer) = cm.cm_peer(peer_idx) {
+            cm_peer.was_accepting = false;
+        }
+        cm.timers.arm(TimerKind::AcceptCheck, ACCEPT_CHECK);
+    }
+}
+
+impl EpCore {
+    /// Closes the connections that were accepted before the last check and have not been established since. The peer
+    /// may have requested them with an address at which it receives nothing.
+    pub(super) fn check_accepting(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr) {
+        for peer_idx in 0..cm.peers.len() as u32 {
+            let Ok(cm_peer) = cm.cm_peer(peer_idx) else {
+                continue;
+            };
+            if !matches!(cm_peer.fsm.state(), State::Accepting(_)) {
+                continue;
+            }
+            if mem::replace(&mut cm_peer.was_accepting, true) {
+                self.conn_down(here, bound, cm, peer_idx);
+            } else {
+                cm.timers.arm(TimerKind::AcceptCheck, ACCEPT_CHECK);
+            }
         }
     }
 }

@@ -3,12 +3,13 @@
 //! Memory that the peers at a source address use, and its limit. Guarded by `EpCore::cm`.
 //!
 //! A host can claim any port in its requests, so that it could have a connection, and unexpected messages, for each of
-//! 65,535 ports. The memory of all connections that it has requested is charged to its IP address, and a request beyond
-//! the limit is refused. Its unexpected messages are counted together too (see [`unexpected`](super::super::unexpected)). An IPv6 host can have any address of its network, so all addresses with the same 64 leading bits are one
+//! 65,535 ports. The memory of its connections is charged to its IP address, and a request beyond the limit is
+//! refused. Its unexpected messages are counted together too (see [`unexpected`](super::super::unexpected)). An IPv6 host can have any address of its network, so all addresses with the same 64 leading bits are one
 //! source, except link-local ones, which have the same bits everywhere.
 //!
-//! Connections that this endpoint has requested are not charged, and neither are those of the same host that do not
-//! use the device.
+//! Connections of the same host that do not use the device are not charged. Those that this endpoint needs, because it
+//! has operations for the peer, are charged up to twice the limit: an endpoint that answers requests could otherwise be
+//! made to open any number of connections.
 
 use super::{
     super::{
@@ -72,7 +73,7 @@ pub(super) fn source_of(ip: IpAddr) -> u128 {
 struct Source {
     /// Number of peers.
     peers: usize,
-    /// Memory of the connections that they have requested, in bytes.
+    /// Memory of their connections, in bytes.
     conn_bytes: usize,
     unexp_bytes: Arc<UnexpBytes>,
 }
@@ -141,6 +142,13 @@ impl Sources {
 }
 
 impl ConnMgr {
+    /// Returns whether `limit` permits another connection with the source of `ip`.
+    pub(super) fn may_connect(&self, ip: IpAddr, limit: usize) -> bool {
+        let source = self.sources.0.get(&source_of(ip));
+        let used = source.map_or(0, |source| source.conn_bytes);
+        limit == 0 || used.saturating_add(conn_bytes(INITIAL_RX)) <= limit
+    }
+
     /// Charges `bytes` for the connection of a peer to its source.
     fn charge_source(&mut self, peer_idx: u32, bytes: usize, limit: usize) -> Result {
         if bytes == 0 {
@@ -152,7 +160,7 @@ impl ConnMgr {
         Ok(())
     }
 
-    /// Returns up to `bytes` of what was charged for the connection of a peer.
+    /// Returns up to `bytes` of the memory that was charged for the connection of a peer.
     pub(super) fn release_source(&mut self, peer_idx: u32, bytes: usize) {
         if let Ok(cm_peer) = self.cm_peer(peer_idx) {
             let (ip, bytes) = (cm_peer.addr.ip(), bytes.min(cm_peer.charged));
@@ -163,22 +171,24 @@ impl ConnMgr {
 }
 
 impl EpCore {
-    /// Charges the connection that a peer has requested to the source of the peer. [`ConnMgr::release_source`] returns
-    /// the memory.
+    /// Charges a connection to the source of the peer. [`ConnMgr::release_source`] returns the memory. The limit is
+    /// doubled if this endpoint needs the connection (`is_wanted`).
     ///
     /// # Errors
     ///
     /// -FI_ENOSPC if the source has no memory left; this is logged.
-    pub(super) fn charge_request(
+    pub(super) fn charge_conn(
         &self,
         cm: &mut ConnMgr,
         (peer_idx, route): (u32, Route),
         flow: Flow,
+        is_wanted: bool,
     ) -> Result {
         if route == Route::Local || is_loopback_idx(peer_idx) {
             return Ok(());
         }
         let limit = self.limits.source_bytes();
+        let limit = limit.saturating_mul(1 + usize::from(is_wanted));
         let cm_peer = cm.cm_peer(peer_idx)?;
         let (addr, no_flow_ctrl) = (cm_peer.addr, cm_peer.no_flow_ctrl || flow == Flow::Device);
         let rx_bufs = match no_flow_ctrl {
@@ -191,14 +201,14 @@ impl EpCore {
             warn_of_peer(
                 &name,
                 &addr,
-                fmt!("connections of this host may use {limit} bytes (FI_OPT_KOFI_SOURCE_BYTES): a request is refused"),
+                fmt!("connections of this host may use {limit} bytes (FI_OPT_KOFI_SOURCE_BYTES): another one is refused"),
             );
         }
         charged
     }
 
-    /// Allocates receive buffers for a connection, and charges them to the source of the peer if the peer has requested
-    /// the connection.
+    /// Allocates receive buffers for a connection, and charges them to the source of the peer if the connection is
+    /// charged.
     ///
     /// # Errors
     ///

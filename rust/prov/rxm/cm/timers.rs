@@ -24,16 +24,19 @@ pub(in super::super) enum TimerKind {
     SrxRetry,
     /// Check the deferred operations.
     StallCheck,
+    /// Check the connections that have been accepted and not established.
+    AcceptCheck,
 }
 
 impl TimerKind {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Reconnect,
         Self::Evict,
         Self::Shutdown,
         Self::IdleSweep,
         Self::SrxRetry,
         Self::StallCheck,
+        Self::AcceptCheck,
     ];
 }
 
