@@ -11,6 +11,7 @@ mod atomic;
 mod cm;
 mod completion;
 mod conn;
+mod deferred_rx;
 mod delivery;
 mod dispatch;
 mod domain;

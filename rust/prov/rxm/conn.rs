@@ -23,6 +23,7 @@ use super::{
         IdleRounds,
         ShutdownState, //
     },
+    deferred_rx::KeySlot,
     inflight::{
         Inflight,
         PostError, //
@@ -379,6 +380,8 @@ pub(super) struct Peer {
     pub(super) holds_reserve: bool,
     /// Received packets that are deferred until they can be processed, in order of arrival.
     pub(super) deferred_rx: BoxList<Packet>,
+    /// Key of the first deferred packet.
+    pub(super) deferred_key: KeySlot,
     /// Node for the list of peers with deferred packets; `None` while the peer is in it.
     pub(super) deferred_node: Option<ListBox<u32>>,
     /// Memory of the peer's unexpected messages, in bytes.
@@ -415,6 +418,7 @@ impl Peer {
                 tx_share: TxShare::new(),
                 holds_reserve: false,
                 deferred_rx: BoxList::new(),
+                deferred_key: KeySlot::NONE,
                 deferred_node,
                 unexp_bytes: 0,
                 source_unexp,

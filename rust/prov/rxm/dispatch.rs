@@ -3,7 +3,7 @@
 //! Dispatch of received packets. Guarded by `EpCore::inner`; the caller has the [turn](super::turn).
 //!
 //! A message without a receive, or without a completion queue entry, is copied out of its packet up to a limit, and the
-//! receive buffer is posted again. Beyond the limit, packets are deferred in their buffers until a receive is posted. A
+//! receive buffer is posted again. Beyond the limit, packets are [deferred](super::deferred_rx) in their buffers. A
 //! peer has a limited number of these buffers, so it stops sending. Control packets are processed even while messages are
 //! deferred.
 
@@ -11,6 +11,7 @@ use super::{
     atomic::AtomicRequest,
     completion::CompSinks,
     conn::credits::CreditError,
+    deferred_rx::KeySlot,
     ep_state::EpState,
     iov::Payload,
     matcher::MsgKey,
@@ -48,15 +49,14 @@ use crate::{
     util::log::warn_of_peer, //
 };
 
-/// Number of deferred packets that are processed again while the lock is held once.
-const RETRY_STEP: usize = 64;
-
 /// Result of processing a packet.
 pub(super) enum RxOutcome {
     /// The buffer is not needed any more.
     Done,
-    /// The packet has to be processed again when a receive is posted.
+    /// The packet has to be processed again later.
     Deferred,
+    /// The packet has to be processed again when a receive with this key is posted, or there is memory.
+    Unmatched(KeySlot),
     /// The packet is an atomic request, and its buffer takes the response.
     Atomic(AtomicRequest),
     /// The packet is an access of this id, and its buffer takes the refusal.
@@ -96,17 +96,14 @@ impl Held<'_> {
     }
 
     /// Processes a packet.
-    fn process_rx(&mut self, mut packet: ListBox<Packet>, is_limited: bool) {
+    pub(super) fn process_rx(&mut self, mut packet: ListBox<Packet>, is_limited: bool) {
         let peer_idx = packet.peer_idx;
         match self.dispatch_rx(&packet, is_limited) {
             Ok(RxOutcome::Done) => {
                 let _ = self.repost(packet);
             }
-            Ok(RxOutcome::Deferred) => {
-                self.defer_rx(packet);
-                // An imported SRX does not announce posted receives.
-                self.needs_srx_retry |= self.rx_ctxs.ctx(0).is_imported();
-            }
+            Ok(RxOutcome::Deferred) => self.defer_rx(packet, KeySlot::NONE),
+            Ok(RxOutcome::Unmatched(key_slot)) => self.defer_rx(packet, key_slot),
             Ok(RxOutcome::Atomic(request)) => {
                 let regions = self.regions.clone();
                 let done = self.unlocked(|| request.execute(&regions, packet.bytes()));
@@ -139,89 +136,9 @@ impl EpState {
             warn_of_peer(&name, &peer.addr, fmt!("a connection is closed: {}", why));
         }
     }
-
-    /// Adds a packet to the deferred packets of its peer.
-    fn defer_rx(&mut self, packet: ListBox<Packet>) {
-        let Self {
-            peers,
-            deferred_peers,
-            ..
-        } = self;
-        let peer = peers
-            .get_mut(packet.peer_idx as usize)
-            .and_then(Option::as_mut);
-        match peer {
-            Some(peer) => {
-                peer.deferred_rx.push(packet);
-                if let Some(node) = peer.deferred_node.take() {
-                    deferred_peers.push(node);
-                }
-            }
-            // Cannot happen: packets are dispatched to a peer.
-            None => self.keep(packet),
-        }
-    }
 }
 
 impl Held<'_> {
-    /// Processes the deferred packets of all peers again, the first [`RETRY_STEP`] at once. The connection manager
-    /// processes the others, see [`Self::retry_step`].
-    pub(super) fn retry_deferred(&mut self) {
-        if self.has_deferred_rx() {
-            self.retries_left = self.deferred_peers.len();
-            let _ = self.retry_step();
-        }
-    }
-
-    /// Continues [`Self::retry_deferred`] with the peers that have waited longest, and returns whether there were any.
-    /// Stops after [`RETRY_STEP`] packets and the other packets of the same peer. If another thread has the turn, it has
-    /// that done.
-    pub(super) fn retry_step(&mut self) -> bool {
-        if self.retries_left == 0 {
-            return false;
-        }
-        let is_done = self.with_turn(|held, _| held.retry_peers()).is_some();
-        self.turn.again |= !is_done;
-        is_done
-    }
-
-    fn retry_peers(&mut self) {
-        let mut processed = 0;
-        while self.retries_left > 0 && processed < RETRY_STEP {
-            self.retries_left -= 1;
-            let Some(node) = self.deferred_peers.pop() else {
-                break;
-            };
-            let peer_idx = *node;
-            if let Some(peer) = self.peer(peer_idx) {
-                peer.deferred_node = Some(node);
-            }
-            let count = self.retry_peer(peer_idx, true);
-            if count == 0 {
-                // The connection has ended meanwhile: the peer may be unused.
-                self.queue_cm_work(peer_idx);
-            }
-            processed += 1 + count;
-        }
-    }
-
-    /// Processes the deferred packets of a peer again, and returns their number. The memory limits apply if
-    /// `is_limited` is set. The caller has the turn.
-    pub(super) fn retry_peer(&mut self, peer_idx: u32, is_limited: bool) -> usize {
-        let Some(peer) = self.peer(peer_idx) else {
-            return 0;
-        };
-        let mut packets = mem::take(&mut peer.deferred_rx);
-        let count = packets.len();
-        if count > 0 {
-            peer.sar_rx.clear_deferred();
-        }
-        while let Some(packet) = packets.pop() {
-            self.process_rx(packet, is_limited);
-        }
-        count
-    }
-
     fn dispatch_rx(&mut self, packet: &Packet, is_limited: bool) -> RxResult {
         let peer_idx = packet.peer_idx;
         let (state, sinks) = self.split();
@@ -240,7 +157,10 @@ impl Held<'_> {
             return Ok(
                 match !has_deferred_rx && sinks.complete_remote_write(len, data) {
                     true => RxOutcome::Done,
-                    false => RxOutcome::Deferred,
+                    false => {
+                        state.awaits_entry = true;
+                        RxOutcome::Deferred
+                    }
                 },
             );
         }
@@ -341,7 +261,8 @@ impl Held<'_> {
         };
         conn.acks.on_message(slot)?;
         let outcome = self.receive_first(msg, hdr, payload);
-        if let (Ok(RxOutcome::Deferred), Some(conn)) = (&outcome, self.conn(msg.peer_idx)) {
+        let is_deferred = matches!(outcome, Ok(RxOutcome::Deferred | RxOutcome::Unmatched(_)));
+        if let (true, Some(conn)) = (is_deferred, self.conn(msg.peer_idx)) {
             conn.acks.forget(slot);
         }
         outcome

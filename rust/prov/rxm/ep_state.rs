@@ -18,6 +18,7 @@ use super::{
         Conn,
         Peer, //
     },
+    deferred_rx::DeferredKeys,
     ep::ctx::{
         CtxVec,
         RxCtx,
@@ -122,6 +123,16 @@ pub(super) struct EpState {
     ctrl_bufs: BoxList<Packet>,
     /// Indices of the peers whose received packets are deferred; the next one to retry is the first.
     pub(super) deferred_peers: BoxList<u32>,
+    /// Numbers of these peers by the key of their first deferred message.
+    pub(super) deferred_keys: DeferredKeys,
+    /// True if something has become free that deferred packets may wait for.
+    pub(super) retry_wanted: bool,
+    /// True if a deferred packet may wait for an entry of the consumer's queue.
+    pub(super) awaits_entry: bool,
+    /// True if the connection manager has to arm the timer of deferred packets.
+    pub(super) needs_retry_timer: bool,
+    /// True while the timer of deferred packets is armed.
+    pub(super) has_retry_timer: bool,
     /// Number of these peers whose packets have to be processed again.
     pub(super) retries_left: usize,
     /// Completed operations whose memory has to be deregistered before they are reported.
@@ -202,6 +213,11 @@ impl EpState {
             rx_pool: RxPool::new(),
             ctrl_bufs: BoxList::new(),
             deferred_peers: BoxList::new(),
+            deferred_keys: DeferredKeys::new(),
+            retry_wanted: false,
+            awaits_entry: false,
+            needs_retry_timer: false,
+            has_retry_timer: false,
             retries_left: 0,
             pending_dereg: BoxList::new(),
             inflight: Inflight::new(0, tx_ops(pool_size))?,
@@ -293,7 +309,10 @@ impl EpState {
 
     /// Returns whether the connection manager has to run.
     pub(super) fn needs_cm_work(&self) -> bool {
-        self.has_cm_work() || self.needs_srx_retry || self.stall_check == StallCheck::Wanted
+        self.has_cm_work()
+            || self.needs_srx_retry
+            || self.needs_retry_timer
+            || self.stall_check == StallCheck::Wanted
     }
 
     /// Returns whether the connection manager has something to do besides arming its timer.
@@ -314,14 +333,10 @@ impl EpState {
         Some(peer_idx)
     }
 
-    /// Returns whether received packets are deferred.
-    pub(super) fn has_deferred_rx(&self) -> bool {
-        !self.deferred_peers.is_empty()
-    }
-
     /// Returns whether something may wait for a reader to free an entry of the consumer's queue.
     pub(super) fn awaits_reader(&self) -> bool {
-        self.has_deferred_rx()
+        self.retry_wanted
+            || self.awaits_entry
             || self
                 .rx_ctxs
                 .iter()

@@ -123,7 +123,7 @@ impl EpCore {
                 continue;
             }
             held.turn.again |= has_more.is_none();
-            held.retry_deferred();
+            held.retry_if_wanted();
             break held.needs_cm_work();
         };
         if needs_cm_work {

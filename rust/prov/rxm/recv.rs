@@ -53,6 +53,7 @@ impl Held<'_> {
     #[inline]
     pub(super) fn post(&mut self, receive: ListBox<Receive>) -> Result<Option<ListBox<Receive>>> {
         let at = receive.rx_ctx;
+        self.retry_wanted |= self.may_match_deferred(at, &receive.spec);
         let (state, sinks) = self.split();
         match state.rx_ctxs.ctx_mut(at).matcher.post(receive) {
             PostResult::Posted => sinks.rx_stats.ctx(at).record_post(),
@@ -66,7 +67,7 @@ impl Held<'_> {
                 return Err(Errno::EAGAIN);
             }
         }
-        self.retry_deferred();
+        self.retry_if_wanted();
         Ok(None)
     }
 

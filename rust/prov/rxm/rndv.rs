@@ -36,7 +36,8 @@ use super::{
     },
     unexpected::{
         RndvReq,
-        UnexpBody, //
+        UnexpBody,
+        UNEXP_OVERHEAD, //
     },
     wire::{
         PktHdr,
@@ -295,7 +296,7 @@ impl Held<'_> {
         let (state, sinks) = self.split();
         let mut found = state.match_rx(sinks, &msg.key, &msg.message);
         let mut unexp = Err(Errno::ENOMEM);
-        if found.is_err() {
+        if found.is_err() && (self.within_limits(msg, UNEXP_OVERHEAD) || !msg.is_limited) {
             unexp = self.unlocked(|| {
                 let rndv_req = RndvReq {
                     conn_gen: msg.conn_gen,

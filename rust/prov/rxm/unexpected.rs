@@ -19,7 +19,8 @@ use super::{
     turn::Held,
     wire::{
         Message,
-        Ranges, //
+        Ranges,
+        MAX_PACKET, //
     },
 };
 use crate::{
@@ -158,10 +159,12 @@ const EP_RESERVE_LIMIT: usize = 3 * EP_LIMIT;
 
 /// Returns the limit of the unexpected bytes of a source if the endpoint has `ep_bytes`; `None` beyond all limits.
 const fn source_limit(ep_bytes: usize) -> Option<usize> {
-    match ep_bytes {
-        ..=EP_LIMIT => Some(SOURCE_LIMIT),
-        ..=EP_RESERVE_LIMIT => Some(SOURCE_RESERVE),
-        _ => None,
+    if ep_bytes <= EP_LIMIT {
+        Some(SOURCE_LIMIT)
+    } else if ep_bytes <= EP_RESERVE_LIMIT {
+        Some(SOURCE_RESERVE)
+    } else {
+        None
     }
 }
 
@@ -169,25 +172,46 @@ const fn source_limit(ep_bytes: usize) -> Option<usize> {
 /// and of the endpoint are doubled for them. It is more than the packets hold, and does not grow if a peer connects again and again.
 const CLOSING_EXTRA: usize = PEER_LIMIT;
 
-/// Number of unexpected bytes of the peers at a source address. Changed under `EpCore::inner`.
-pub(super) struct UnexpBytes(Atomic<usize>);
+/// Unexpected messages of the peers at a source address. Changed under `EpCore::inner`.
+pub(super) struct UnexpBytes {
+    bytes: Atomic<usize>,
+    /// Number of peers with deferred packets.
+    waiters: Atomic<u32>,
+}
 
 impl UnexpBytes {
-    /// Creates the number 0.
+    /// Creates the state without messages.
     pub(super) const fn new() -> Self {
-        Self(Atomic::new(0))
+        Self {
+            bytes: Atomic::new(0),
+            waiters: Atomic::new(0),
+        }
     }
 
     fn get(&self) -> usize {
-        self.0.load(Relaxed)
+        self.bytes.load(Relaxed)
     }
 
     fn add(&self, bytes: usize) {
-        self.0.store(self.get() + bytes, Relaxed);
+        self.bytes.store(self.get() + bytes, Relaxed);
     }
 
     fn sub(&self, bytes: usize) {
-        self.0.store(self.get() - bytes, Relaxed);
+        self.bytes.store(self.get() - bytes, Relaxed);
+    }
+
+    fn has_waiters(&self) -> bool {
+        self.waiters.load(Relaxed) > 0
+    }
+
+    /// Counts a peer that has deferred packets.
+    pub(super) fn add_waiter(&self) {
+        self.waiters.store(self.waiters.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Counts a peer that has no deferred packets any more.
+    pub(super) fn remove_waiter(&self) {
+        self.waiters.store(self.waiters.load(Relaxed) - 1, Relaxed);
     }
 }
 
@@ -226,11 +250,15 @@ impl EpState {
     }
 
     pub(super) fn drop_charge(&mut self, peer_idx: u32, charge: usize) {
+        // Others wait for memory of the endpoint, and peers of the same source for that of the source.
+        let mut is_awaited = self.unexp_bytes + MAX_PACKET + UNEXP_OVERHEAD > EP_LIMIT;
         self.unexp_bytes -= charge;
         if let Some(peer) = self.peer(peer_idx) {
             peer.unexp_bytes -= charge;
             peer.source_unexp.sub(charge);
+            is_awaited |= peer.source_unexp.has_waiters();
         }
+        self.retry_wanted |= is_awaited;
     }
 }
 
@@ -250,12 +278,20 @@ impl Held<'_> {
             }
             // The message is lost with its connection.
             Ok(_) if !msg.is_limited => RxOutcome::Done,
-            _ => RxOutcome::Deferred,
+            _ => self.unmatched(msg, missing),
         }
     }
 }
 
 impl EpState {
+    /// Returns the outcome of a message that is deferred because of `missing`, and of the memory to queue it.
+    pub(super) fn unmatched(&mut self, msg: &RxMsg, missing: Missing) -> RxOutcome {
+        // A shared receive may be missing, or an entry for it.
+        self.awaits_entry |= matches!(missing, Missing::CqSlot(_))
+            || self.rx_ctxs.ctx(msg.key.context).attachment.is_some();
+        RxOutcome::Unmatched(self.deferred_keys.slot(&msg.key))
+    }
+
     /// Charges a message that is going to be queued.
     pub(super) fn charge_unexp(&mut self, unexp: &UnexpMsg) {
         self.add_charge(unexp.peer_idx, unexp.charge());

@@ -15,6 +15,7 @@ use super::{
             loopback_idx,
             stalled::STALL_CHECK, //
         },
+        deferred_rx::RETRY_INTERVAL,
         ep_core::{
             Bound,
             EpCore, //
@@ -169,7 +170,12 @@ impl EpCore {
                 }
                 TimerKind::Shutdown => self.check_shutdowns(),
                 TimerKind::IdleSweep => self.sweep_idle(here, bound, cm),
-                TimerKind::SrxRetry => self.retry_imported(),
+                TimerKind::RxRetry => {
+                    self.retry_imported();
+                    let mut state = self.inner.lock();
+                    state.has_retry_timer = false;
+                    state.needs_retry_timer = true;
+                }
                 TimerKind::StallCheck => self.check_stalled(bound),
                 TimerKind::AcceptCheck => self.check_accepting(here, bound, cm),
             }
@@ -178,11 +184,16 @@ impl EpCore {
 
     /// Arms the timer for the next deadline.
     pub(in super::super) fn arm_timer(&self, bound: &Bound, cm: &mut ConnMgr) {
-        let (shutdown_pending, needs_srx_retry, needs_stall_check) = self.with_state(|state, _| {
-            let needs_srx_retry = mem::take(&mut state.needs_srx_retry);
-            let needs_stall_check = state.take_stall_check();
-            (state.shutdown_pending, needs_srx_retry, needs_stall_check)
-        });
+        let mut state = self.inner.lock();
+        let needs_srx_retry = mem::take(&mut state.needs_srx_retry);
+        let needs_rx_retry = mem::take(&mut state.needs_retry_timer) && state.has_deferred_rx();
+        state.has_retry_timer |= needs_rx_retry;
+        let needs_stall_check = state.take_stall_check();
+        let shutdown_pending = state.shutdown_pending;
+        drop(state);
+        if needs_rx_retry {
+            cm.timers.arm(TimerKind::RxRetry, RETRY_INTERVAL);
+        }
         if needs_stall_check {
             cm.timers.arm(TimerKind::StallCheck, STALL_CHECK);
         }
@@ -190,7 +201,7 @@ impl EpCore {
             cm.timers.arm(TimerKind::Shutdown, SHUTDOWN_CHECK);
         }
         if needs_srx_retry {
-            cm.timers.arm(TimerKind::SrxRetry, SRX_RETRY_DELAY);
+            cm.timers.arm(TimerKind::RxRetry, SRX_RETRY_DELAY);
         }
         if cm.peers.iter().flatten().next().is_some() {
             let idle = self.limits.idle();
@@ -288,6 +299,7 @@ pub(in super::super) struct ConnLimits {
 
 impl ConnLimits {
     /// Creates the default limits.
+    #[inline(never)]
     pub(in super::super) fn new() -> Self {
         Self {
             count: Atomic::new(0),

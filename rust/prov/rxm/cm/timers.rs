@@ -20,8 +20,8 @@ pub(in super::super) enum TimerKind {
     Shutdown,
     /// Shut idle connections down.
     IdleSweep,
-    /// Ask an imported SRX again.
-    SrxRetry,
+    /// Ask an imported SRX again, and process deferred packets again.
+    RxRetry,
     /// Check the deferred operations.
     StallCheck,
     /// Check the connections that have been accepted and not established.
@@ -34,7 +34,7 @@ impl TimerKind {
         Self::Evict,
         Self::Shutdown,
         Self::IdleSweep,
-        Self::SrxRetry,
+        Self::RxRetry,
         Self::StallCheck,
         Self::AcceptCheck,
     ];
@@ -56,10 +56,12 @@ impl CmTimers {
         }
     }
 
-    /// Sets a deadline, unless one of this kind is set.
+    /// Sets a deadline, unless an earlier one of this kind is set.
     pub(in super::super) fn arm(&mut self, kind: TimerKind, after: Delta) {
+        let deadline = Instant::now() + after;
         if let Some(time) = self.times.get_mut(kind as usize) {
-            time.get_or_insert_with(|| Instant::now() + after);
+            let is_earlier = |set: Instant<Monotonic>| (set - deadline).is_negative();
+            *time = time.filter(|&set| is_earlier(set)).or(Some(deadline));
         }
     }
 

@@ -5,6 +5,7 @@
 use super::{
     super::{
         completion::CompSinks,
+        deferred_rx::RetryScope,
         ep_state::EpState,
         pkt_buf::Packet,
         turn::Held,
@@ -82,7 +83,7 @@ impl Held<'_> {
                 conn.extensions = extensions;
             }
             // Packets that had to wait for the extensions can be parsed now.
-            let _ = self.with_turn(|held, _| held.retry_peer(peer_idx, true));
+            let _ = self.with_turn(|held, _| held.retry_peer(peer_idx, true, RetryScope::All));
             let (state, sinks) = self.split();
             state.progress_peer(sinks, peer_idx);
             // A refused post can use the connection's reserved buffer.
@@ -92,7 +93,7 @@ impl Held<'_> {
 
     /// Removes the connection of a peer. Complete messages that have arrived on it are kept. No thread has the turn.
     pub(in super::super) fn close(&mut self, peer_idx: u32) -> Option<Conn> {
-        let _ = self.with_turn(|held, _| held.retry_peer(peer_idx, false));
+        let _ = self.with_turn(|held, _| held.retry_peer(peer_idx, false, RetryScope::All));
         let mut conn = self.peer(peer_idx)?.take_conn()?;
         self.release_conn_rx(&conn);
         conn.ctrl_bufs.append(&mut conn.responses);

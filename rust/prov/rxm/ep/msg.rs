@@ -387,10 +387,13 @@ impl Endpoint {
             receive.spec = spec;
             let rx_ctx = held.rx_ctxs.ctx_mut(self.context);
             rx_ctx.open_multi(&mut receive, segment.addr(), min_multi_recv);
-            Ok(rx_ctx.post_multi(receive))
+            let again = rx_ctx.post_multi(receive);
+            held.retry_wanted = true;
+            Ok(again)
         })?;
         while let Some(receive) = again {
             again = self.act((bound_cq, bound), |held| {
+                held.retry_wanted = true;
                 Ok(held.rx_ctxs.ctx_mut(self.context).post_multi(receive))
             })?;
         }

@@ -94,7 +94,7 @@ impl Held<'_> {
             Ok(unexp) => {
                 receive.spec.tag = unexp.key.tag.map(|tag| (tag, 0));
                 self.deliver_unexp(receive, &unexp);
-                self.retry_deferred();
+                self.retry_if_wanted();
                 Ok(())
             }
             Err(errno) => {
@@ -126,7 +126,7 @@ impl Held<'_> {
         if let Some(mut receive) = rx_ctx.get_free() {
             receive.is_reported = true;
             self.deliver_unexp(receive, unexp);
-            self.retry_deferred();
+            self.retry_if_wanted();
         }
     }
 }

@@ -40,6 +40,7 @@ pub(in super::super) const INTERNAL_ENTRIES: usize = 128;
 const BATCH: usize = 16;
 
 /// Resource that a message is missing.
+#[derive(Clone, Copy)]
 pub(in super::super) enum Missing {
     /// A receive, or a completion queue entry for a shared one.
     Receive,

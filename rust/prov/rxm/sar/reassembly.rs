@@ -125,9 +125,9 @@ impl Held<'_> {
         let (state, sinks) = self.split();
         let mut found = state.match_rx(sinks, &msg.key, &msg.message);
         let mut queued = None;
-        if found.is_err() {
+        if let Err(missing) = &found {
             if !self.within_limits(msg, UNEXP_OVERHEAD + payload.len()) {
-                return Ok(RxOutcome::Deferred);
+                return Ok(self.unmatched(msg, *missing));
             }
             let copied = self.unlocked(|| {
                 let unexp = ListBox::new_atomic(msg.unexp_msg(UnexpBody::Sar(number)))?;
@@ -155,7 +155,7 @@ impl Held<'_> {
                 // Queued last, because a match looks the message up in the table.
                 self.queue_missing(unexp, missing);
             }
-            (Err(_), None) => return Ok(RxOutcome::Deferred),
+            (Err(missing), None) => return Ok(self.unmatched(msg, missing)),
         }
         Ok(RxOutcome::Done)
     }
@@ -267,6 +267,7 @@ impl Held<'_> {
             Some(mut sar) => {
                 sar.data.is_busy = false;
                 sar.data.receive = Some(receive);
+                state.retry_wanted = true;
                 state.keep_or_complete(sinks, peer_idx, sar);
             }
             // The connection has ended.
@@ -310,6 +311,7 @@ impl EpState {
         let conn = self.conn(peer_idx);
         if let Some(conn) = conn.filter(|conn| conn.conn_gen == sar.data.conn_gen) {
             conn.sar_left += 1;
+            self.retry_wanted = true;
         }
     }
 
