@@ -52,7 +52,7 @@ static void close_node(struct node *node)
 
 static int open_endpoint(struct node *node)
 {
-	/* All nodes have one IP address. */
+	/* The nodes have one IP address. */
 	const size_t unlimited = 0;
 	int ret;
 

@@ -56,6 +56,8 @@ MAX_KNOWN_BYTES = 64  # of an entry that an endpoint uses
 GROWTHS = {
     "links": ("growth", 1.05),
     "rdm_peers": ("rdm_growth", 1.05),
+    "rdm_active": ("rdm_active_x", 1.05),
+    "rdm_p99": ("rdm_p99_x", 2),
     "rdm_posted": ("rdm_posted_x", 1.5),
     "rdm_unexp": ("rdm_unexp_x", 1.5),
     # The time of a registration, with one thread and with several: the limit is on the ratio to that of raw verbs.

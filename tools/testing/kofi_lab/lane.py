@@ -110,7 +110,8 @@ LANES = {
             fragments=("common", "uml", "nvme"),
             image="linux",
             target="linux",
-            memory="1G",
+            # Hundreds of connected datagram endpoints take a GiB.
+            memory="3G",
             timeout_factor=1,
             cpus=1,
             guests=2,

@@ -2,7 +2,7 @@
 # rdm_bench.sh [ROUNDS]: measures datagram endpoints, connected endpoints, packets over raw verbs and libfabric's
 # datagram endpoints in user space, alternately in one boot, and the cost of peers and of queued entries. bench.sh explains
 # the order of the turns.
-require_modules kofi_bench kofi_rdm kofi_hand kofi_peers kofi_entries
+require_modules kofi_bench kofi_rdm kofi_hand kofi_peers kofi_active kofi_entries
 device_up rxe || fail "rxe does not come up"
 # libfabric registers much memory, and its default queue size exceeds the limit of rxe.
 ulimit -l unlimited
@@ -29,7 +29,7 @@ while [ $round -lt "${1:-5}" ]; do
 	for module in $order; do
 		load $module addr=$ADDRESS series=rdm_ || fail "$module does not load"
 	done
-	for module in kofi_peers kofi_entries; do
+	for module in kofi_peers kofi_active kofi_entries; do
 		load $module addr=$ADDRESS || fail "$module.ko does not load"
 	done
 	while read -r test; do
@@ -60,12 +60,21 @@ while [ $round -lt "${1:-5}" ]; do
 	done
 	measure peers "known $known"
 	measure peers "connections $connections"
+	for spokes in 0 512 0 512; do
+		measure active "hostile $spokes"
+	done
+	# UML has no interrupt for irq_work: connections of all rings but the first would wait for the next tick.
+	if [ "$LANE" != native ]; then
+		for spokes in 1 64 512 1 64 512; do
+			measure active "active $spokes"
+		done
+	fi
 	for entries in 1 1000 16000 1 1000 16000; do
 		measure entries "posted $entries"
 	done
 	for entries in 1 1000 50000 1 1000 50000; do
 		measure entries "unexpected $entries"
 	done
-	unload kofi_bench kofi_rdm kofi_hand kofi_peers kofi_entries kofi || fail "the modules do not unload"
+	unload kofi_bench kofi_rdm kofi_hand kofi_peers kofi_active kofi_entries kofi || fail "the modules do not unload"
 	round=$((round + 1))
 done
