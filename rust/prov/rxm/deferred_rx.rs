@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Received packets that are deferred in their buffers, and when they are processed again. Guarded by `EpCore::inner`.
+//! Received packets that are deferred in their buffers, and their retries. Guarded by `EpCore::inner`.
 //!
-//! A packet is deferred if its message has neither a receive nor memory, or after an earlier packet of its peer was. All
-//! deferred packets of the endpoint are processed again when memory or an entry of the consumer's queue becomes free that
-//! one of them may wait for, and every [`RETRY_INTERVAL`] in any case.
+//! A packet is deferred if its message has neither a receive nor memory to be queued, or if an earlier packet of its
+//! peer is deferred. A retry processes the deferred packets of all peers again. It starts when memory or an entry of
+//! the consumer's completion queue that one of the packets may wait for becomes free, and every [`RETRY_INTERVAL`].
 //!
-//! A posted receive does so only if its tag may be that of a peer's first deferred message: many peers with deferred
-//! messages that match no receive would delay each receive of the others. The first messages are counted by a hash of
-//! their tags.
+//! A posted receive starts a retry only if it may match the first deferred message of a peer. Otherwise peers whose
+//! deferred messages match no receive would delay each receive of the other peers. [`DeferredKeys`] counts the first
+//! messages by a hash of their tags.
 
 use super::{
     ep_state::EpState,
@@ -24,42 +24,42 @@ use crate::{
     util::hash::HashSeed, //
 };
 
-/// Number of deferred packets that are processed again while the lock is held once.
+/// Number of peers and packets, added up, after which one step of a retry ends.
 const RETRY_STEP: usize = 64;
 
-/// Interval at which deferred packets are processed again in any case.
+/// Interval of the retries that the connection manager's timer starts.
 pub(super) const RETRY_INTERVAL: Delta = Delta::from_millis(100);
 
-/// Number of counters of first messages.
+/// Number of counters of [`DeferredKeys`], without that of [`KeySlot::NONE`].
 const KEY_SLOTS: usize = 256;
 
-/// Index of the counter of a key.
+/// Index of a counter of [`DeferredKeys`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct KeySlot(u16);
 
 impl KeySlot {
-    /// Counter of packets that no posted receive concerns.
+    /// Counter of peers whose first deferred packet waits for something other than a receive.
     pub(super) const NONE: Self = Self(KEY_SLOTS as u16);
 }
 
-/// Packets of a peer that are processed again.
+/// Packets of a peer that a retry processes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryScope {
     /// All packets.
     All,
-    /// The first one, and the others unless it is deferred again: they are, too, as long as no segmented message is
-    /// incomplete.
+    /// Packets up to the first one that is deferred again. The packets after it would be deferred too, unless a
+    /// segmented message of the peer is incomplete: then all packets are processed.
     First,
 }
 
-/// Numbers of peers by the key of their first deferred message.
+/// Counters of the peers with deferred packets, by a hash of the context and tag of their first deferred message.
 pub(super) struct DeferredKeys {
     seed: HashSeed,
     counts: [u32; KEY_SLOTS + 1],
 }
 
 impl DeferredKeys {
-    /// Creates the counters with the number 0.
+    /// Creates the counters, each 0.
     pub(super) fn new() -> Self {
         Self {
             seed: HashSeed::new(),
@@ -76,7 +76,7 @@ impl DeferredKeys {
         KeySlot((slot as usize % KEY_SLOTS) as u16)
     }
 
-    /// Returns the counter of a message.
+    /// Returns the index of the counter for a message.
     pub(super) fn slot(&self, key: &MsgKey) -> KeySlot {
         self.slot_of(key.context, key.tag)
     }
@@ -89,7 +89,8 @@ impl DeferredKeys {
         self.counts[usize::from(at)] > 0
     }
 
-    /// Returns whether a receive in a context may match a counted message.
+    /// Returns whether a receive in the context `context` may match a counted message. A receive that ignores bits of
+    /// the tag always may.
     fn may_match(&self, context: u8, spec: &MatchSpec) -> bool {
         let tag = match spec.tag {
             Some((_, ignore)) if ignore != 0 => return true,
@@ -112,7 +113,7 @@ impl EpState {
         self.has_deferred_rx() && self.deferred_keys.may_match(at, spec)
     }
 
-    /// Adds a packet to the deferred packets of its peer. `key_slot` is that of its message.
+    /// Adds a packet to the deferred packets of its peer. `key_slot` is the counter of its message.
     pub(super) fn defer_rx(&mut self, packet: ListBox<Packet>, key_slot: KeySlot) {
         let Self {
             peers,
@@ -161,15 +162,15 @@ impl EpState {
 }
 
 impl Held<'_> {
-    /// Processes the deferred packets of all peers again if something may have become free that they wait for.
+    /// Starts a retry if something that deferred packets may wait for may have become free.
     pub(super) fn retry_if_wanted(&mut self) {
         if self.retry_wanted || self.awaits_entry {
             self.retry_deferred();
         }
     }
 
-    /// Processes the deferred packets of all peers again, the first [`RETRY_STEP`] at once. The connection manager
-    /// processes the others, see [`Self::retry_step`].
+    /// Starts a retry: processes the deferred packets of all peers again. Runs the first step at once; the connection
+    /// manager runs the others, see [`Self::retry_step`].
     pub(super) fn retry_deferred(&mut self) {
         self.retry_wanted = false;
         self.awaits_entry = false;
@@ -179,9 +180,9 @@ impl Held<'_> {
         }
     }
 
-    /// Continues [`Self::retry_deferred`] with the peers that have waited longest, and returns whether there were any.
-    /// Stops after [`RETRY_STEP`] packets and the other packets of the same peer. If another thread has the turn, it has
-    /// that done.
+    /// Runs the next step of a retry, with the peers that have waited longest. Ends after [`RETRY_STEP`] peers and
+    /// packets, but not between the packets of a peer. Returns false if no peers are left, or if another thread has the
+    /// turn: the end of that turn schedules the completion handler.
     pub(super) fn retry_step(&mut self) -> bool {
         if self.retries_left == 0 {
             return false;
@@ -204,15 +205,16 @@ impl Held<'_> {
             }
             let count = self.retry_peer(peer_idx, true, RetryScope::First);
             if count == 0 {
-                // The connection has ended meanwhile: the peer may be unused.
+                // The connection has ended since the packets were deferred: the connection manager checks for an
+                // unused peer.
                 self.queue_cm_work(peer_idx);
             }
             processed += 1 + count;
         }
     }
 
-    /// Processes the deferred packets of a peer again, and returns their number. The memory limits apply if `is_limited`
-    /// is set. The caller has the turn.
+    /// Processes the deferred packets of a peer again, and returns their number. The memory limits apply if
+    /// `is_limited` is set. The caller has the turn.
     pub(super) fn retry_peer(
         &mut self,
         peer_idx: u32,
@@ -267,7 +269,7 @@ mod tests {
         // Most other tags have other counters.
         let others = (100..1100).filter(|&tag| keys.may_match(1, &spec(Some((tag, 0)))));
         assert!(others.count() < 100);
-        // Ignored bits may be those that differ.
+        // A receive that ignores bits may match any counted tag.
         assert!(keys.may_match(0, &spec(Some((100, 1)))));
         let slot = keys.slot(&key(0, None));
         *keys.count(slot) -= 1;

@@ -264,8 +264,8 @@ impl EpState {
         }
     }
 
-    /// Doubles the receive buffers of a connection whose peer uses its credits quickly. The connection manager allocates
-    /// them.
+    /// Requests as many more receive buffers as the connection has, up to [`MAX_RX_BUFS`] in all and to the extra
+    /// buffers of its ring, because the peer uses its credits quickly. The connection manager allocates them.
     #[inline(never)]
     pub(super) fn grow_rx(&mut self, peer_idx: u32) {
         let Self { peers, rx_pool, .. } = self;
@@ -283,8 +283,8 @@ impl EpState {
         conn.rx_deficit = more;
     }
 
-    /// Posts the buffers that the connection manager has allocated for the connection of a peer; with `None`, the
-    /// connection gets none, and may get some after the next grant.
+    /// Posts the buffers that the connection manager has allocated for the connection of a peer. `None` means that the
+    /// allocation failed: the connection can request buffers again after the next credit grant.
     pub(super) fn rx_bufs_allocated(&mut self, peer_idx: u32, packets: Option<BoxList<Packet>>) {
         let wanted = self
             .conn(peer_idx)

@@ -38,26 +38,26 @@ pub(super) struct UnexpMsg {
     pub(super) key: MsgKey,
     /// The message.
     pub(super) message: Message,
-    /// Index of the sender.
+    /// Index of the peer that sent the message.
     pub(super) peer_idx: u32,
     /// Generation of the connection that the message arrived on.
     pub(super) conn_gen: usize,
-    /// Content.
+    /// Content of the message.
     pub(super) body: UnexpBody,
     /// Context that has claimed the message.
     pub(super) claim: Option<Context>,
-    /// Assigned memory, while the message waits for a completion queue entry.
+    /// Assigned receive memory, while the message waits for a completion queue entry.
     pub(super) target: Option<RxTarget>,
     /// Slot of the endpoint in a shared receive context.
     pub(super) ep_slot: u32,
     /// Entry of the message at an SRX owner in another module.
     pub(super) peer_entry: usize,
-    /// Source address that the owner was given.
+    /// Source address that was passed to the SRX owner.
     pub(super) source: fi_addr_t,
     links: Links<Self, MSG_TABLES>,
 }
 
-// A message without its bytes, with the pointer of its list, uses no more than is charged.
+// An entry without the bytes of its message, but with the pointer of its list, is no larger than the charge for it.
 const _: () = assert!(mem::size_of::<UnexpMsg>() <= UNEXP_OVERHEAD - mem::size_of::<usize>());
 
 impl_has_links! {
@@ -80,9 +80,9 @@ pub(super) enum UnexpBody {
     Bytes(KVec<u8>),
     /// Rendezvous request.
     Rndv(KBox<RndvReq>),
-    /// Segments: the sender's [`SarMsg`] with this number.
+    /// Segmented message: number of the sender's [`SarMsg`].
     Sar(u64),
-    /// Message of another module's provider, by its number there.
+    /// Message of a provider in another module: its number at that provider.
     PeerMsg(usize),
 }
 
@@ -101,7 +101,7 @@ impl HasMsgKey for UnexpMsg {
     }
 }
 
-/// Size in bytes that is charged for an unexpected message besides its bytes.
+/// Charge for an unexpected message in addition to its bytes, in bytes.
 pub(super) const UNEXP_OVERHEAD: usize = 512;
 
 impl UnexpMsg {
@@ -122,7 +122,7 @@ impl UnexpMsg {
         }
     }
 
-    /// Returns whether the message is incomplete, or was when it was queued.
+    /// Returns whether the message was incomplete when it was queued: a rendezvous request or a segmented message.
     fn may_be_incomplete(&self) -> bool {
         matches!(self.body, UnexpBody::Rndv(_) | UnexpBody::Sar(_))
     }
@@ -140,8 +140,8 @@ impl UnexpMsg {
 /// Limit of the unexpected bytes of one peer.
 const PEER_LIMIT: usize = 1 << 20;
 
-/// Limit of the unexpected bytes of a peer with an incomplete segmented message. It is higher, because the missing
-/// segments could be behind deferred messages.
+/// Limit of the unexpected bytes of a peer with an incomplete segmented message. It is higher than [`PEER_LIMIT`],
+/// because the missing segments may arrive after messages that would otherwise be deferred.
 const PEER_SAR_LIMIT: usize = 4 * PEER_LIMIT;
 
 /// Limit of the unexpected bytes of an endpoint.
@@ -150,14 +150,15 @@ const EP_LIMIT: usize = 32 << 20;
 /// Limit of the unexpected bytes of all peers at a source address.
 const SOURCE_LIMIT: usize = EP_LIMIT / 2;
 
-/// Unexpected bytes that the peers at a source address can have although those of the endpoint are beyond its limit.
+/// Limit of the unexpected bytes of all peers at a source address while the endpoint is beyond [`EP_LIMIT`].
 const SOURCE_RESERVE: usize = 64 << 10;
 
-/// Limit of the unexpected bytes of an endpoint with these reserves. The messages of closing connections leave half of
-/// them.
+/// Limit of the unexpected bytes of an endpoint including the reserves of the sources. The messages of closing
+/// connections are limited to `2 * EP_LIMIT`, which leaves half of the reserves to other messages.
 const EP_RESERVE_LIMIT: usize = 3 * EP_LIMIT;
 
-/// Returns the limit of the unexpected bytes of a source if the endpoint has `ep_bytes`; `None` beyond all limits.
+/// Returns the limit of the unexpected bytes of a source while the endpoint has `ep_bytes` unexpected bytes; `None` if
+/// no source may add any.
 const fn source_limit(ep_bytes: usize) -> Option<usize> {
     if ep_bytes <= EP_LIMIT {
         Some(SOURCE_LIMIT)
@@ -168,19 +169,21 @@ const fn source_limit(ep_bytes: usize) -> Option<usize> {
     }
 }
 
-/// Bytes by which messages in the packets of a closing connection may exceed the limit of the peer; those of its source
-/// and of the endpoint are doubled for them. It is more than the packets hold, and does not grow if a peer connects again and again.
+/// Bytes by which messages in the packets of a closing connection may exceed the limit of the peer. For these messages,
+/// the limits of the source and of the endpoint are doubled. The packets of a connection hold fewer bytes of messages.
+/// A peer that connects again and again gets no more.
 const CLOSING_EXTRA: usize = PEER_LIMIT;
 
-/// Unexpected messages of the peers at a source address. Changed under `EpCore::inner`.
+/// Counts the unexpected messages of the peers at a source address. Changed under `EpCore::inner`.
 pub(super) struct UnexpBytes {
+    /// Unexpected bytes of the peers.
     bytes: Atomic<usize>,
     /// Number of peers with deferred packets.
     waiters: Atomic<u32>,
 }
 
 impl UnexpBytes {
-    /// Creates the state without messages.
+    /// Creates the counters, each 0.
     pub(super) const fn new() -> Self {
         Self {
             bytes: Atomic::new(0),
@@ -216,7 +219,7 @@ impl UnexpBytes {
 }
 
 impl EpState {
-    /// Returns whether `charge` more bytes of the sender are within the limits.
+    /// Returns whether `charge` more unexpected bytes of the peer that sent `msg` are within the limits.
     pub(super) fn within_limits(&mut self, msg: &RxMsg, charge: usize) -> bool {
         let Some(peer) = self.peer(msg.peer_idx) else {
             return false;
@@ -250,7 +253,7 @@ impl EpState {
     }
 
     pub(super) fn drop_charge(&mut self, peer_idx: u32, charge: usize) {
-        // Others wait for memory of the endpoint, and peers of the same source for that of the source.
+        // Any peer may wait for memory of the endpoint, and the peers of the same source for memory of the source.
         let mut is_awaited = self.unexp_bytes + MAX_PACKET + UNEXP_OVERHEAD > EP_LIMIT;
         self.unexp_bytes -= charge;
         if let Some(peer) = self.peer(peer_idx) {
@@ -263,7 +266,9 @@ impl EpState {
 }
 
 impl Held<'_> {
-    /// Queues a message until what it is missing is available, if the limits permit. The caller has the turn.
+    /// Queues a message that waits for `missing`, or defers it if the limits do not permit that or if there was no
+    /// memory for `unexp`. A message of a closing connection that is beyond the limits is dropped. The caller has the
+    /// turn.
     pub(super) fn queue_bounded(
         &mut self,
         msg: &RxMsg,
@@ -284,9 +289,9 @@ impl Held<'_> {
 }
 
 impl EpState {
-    /// Returns the outcome of a message that is deferred because of `missing`, and of the memory to queue it.
+    /// Returns the outcome of a message that is deferred, because it waits for `missing` and cannot be queued.
     pub(super) fn unmatched(&mut self, msg: &RxMsg, missing: Missing) -> RxOutcome {
-        // A shared receive may be missing, or an entry for it.
+        // The message may wait for a completion queue entry, or for a receive of a shared context.
         self.awaits_entry |= matches!(missing, Missing::CqSlot(_))
             || self.rx_ctxs.ctx(msg.key.context).attachment.is_some();
         RxOutcome::Unmatched(self.deferred_keys.slot(&msg.key))
@@ -300,7 +305,7 @@ impl EpState {
         }
     }
 
-    /// Ends the charge of a message.
+    /// Ends the charge of a message that was queued.
     pub(super) fn release_unexp(&mut self, unexp: &UnexpMsg) {
         self.drop_charge(unexp.peer_idx, unexp.charge());
         if let Some(peer) = self.peer(unexp.peer_idx) {
@@ -309,7 +314,7 @@ impl EpState {
     }
 
     /// Removes the queued rendezvous requests of a connection, and the segmented messages of its peer that are not in
-    /// the reassembly table any more. Examines the messages of the peer, if there are such ones, not those of others.
+    /// the reassembly table any more. Examines only messages of the peer, and none if none was queued incomplete.
     /// The caller frees the messages without the lock.
     pub(super) fn remove_incomplete_unexp(
         &mut self,
@@ -349,7 +354,7 @@ mod tests {
         // One source cannot reach the limit of the endpoint.
         assert!(source_limit(0) == Some(SOURCE_LIMIT) && SOURCE_LIMIT < EP_LIMIT);
         assert_eq!(source_limit(EP_LIMIT), Some(SOURCE_LIMIT));
-        // Several sources can; then others have reserves.
+        // Several sources can reach it; then each source has a reserve.
         assert_eq!(source_limit(EP_LIMIT + 1), Some(SOURCE_RESERVE));
         assert_eq!(source_limit(EP_RESERVE_LIMIT), Some(SOURCE_RESERVE));
         assert_eq!(source_limit(EP_RESERVE_LIMIT + 1), None);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Measures a datagram endpoint, the hub, to which many endpoints, the spokes, send at the same
- * time, and the latency of another peer beside spokes whose messages match no receive.
+ * Measures a datagram endpoint, the hub, to which many endpoints, the spokes, send by turns, and
+ * the latency of another peer, the honest one, while messages of the spokes match no receive.
  */
 
 #include <linux/delay.h>
@@ -15,9 +15,9 @@
 #define MAX_SPOKES	4096
 #define PORT		"7473"
 #define TIMEOUT		(60 * HZ)
-/* Messages in flight at a time, from as many spokes as there are */
+/* Largest number of messages in flight, from all spokes together */
 #define WINDOW		64
-/* Messages of a measurement, and rounds before it, in which connections are made */
+/* Messages of a measurement, and messages of each spoke before it, which open the connections */
 #define MESSAGES	(16 * MAX_SPOKES)
 #define WARM_UP		2
 /* Spokes that share a transmit context */
@@ -52,7 +52,7 @@ static void close_fleet(struct fleet *fleet)
 	kfree(fleet);
 }
 
-/* Replaces the info of a node by one for endpoints with few receives, which share a transmit context. */
+/* Replaces a node's info by one for endpoints with 16 receives and a shared transmit context. */
 static int share_transmits(struct node *node)
 {
 	struct fi_info *hints = node->info;
@@ -86,13 +86,13 @@ static int open_spoke(struct fleet *fleet, u32 i)
 	return ret ?: fi_enable(fleet->ep[i]);
 }
 
-/* Opens the hub and the spokes. close_fleet() closes them, after an error too. */
+/* Opens the hub and the spokes. close_fleet() closes them, also after an error. */
 static int open_fleet(u32 count, struct fleet **out)
 {
 	struct fleet *fleet;
 	int ret;
 
-	/* Not on the stack: it contains buffers for the device. */
+	/* Not on the stack: nodes contain buffers that the device accesses. */
 	fleet = kzalloc_obj(*fleet);
 	*out = fleet;
 	if (!fleet)
@@ -111,7 +111,7 @@ static int open_fleet(u32 count, struct fleet **out)
 	return ret ?: insert_hub(&fleet->hub, &fleet->home, 1);
 }
 
-/* Reads a few entries of a queue. Returns their number, or the error of a failed operation. */
+/* Reads up to 16 entries of a completion queue. Returns their number, or a negative errno. */
 static int read_entries(struct fid_cq *cq)
 {
 	struct fi_cq_err_entry error = {};
@@ -125,7 +125,7 @@ static int read_entries(struct fid_cq *cq)
 	return ret;
 }
 
-/* Posts messages to the hub, the next from the next spoke, and a receive for each, up to @end. */
+/* Posts messages to the hub, by one spoke after the other, and a receive for each, up to @end. */
 static int post_messages(struct fleet *fleet, u64 *posted, u64 end)
 {
 	struct node *hub = &fleet->hub, *home = &fleet->home;
@@ -208,7 +208,7 @@ static int wait_entry(struct node *node)
 	return ret < 0 ? ret : 0;
 }
 
-/* Posts messages that match no receive, until no spoke can post one for a while. */
+/* Posts messages that match no receive, until no spoke could post one for half a second. */
 static int fill_hub(struct fleet *fleet)
 {
 	unsigned long last = jiffies, deadline = jiffies + TIMEOUT;
@@ -232,7 +232,7 @@ static int fill_hub(struct fleet *fleet)
 	return 0;
 }
 
-/* Sends a tagged message from one node to the other. */
+/* Sends a tagged message from node @from to @node, and waits for both completions. */
 static int send_tagged(struct node *from, fi_addr_t to, struct node *node)
 {
 	return fi_trecv(node->ep, node->buf, LEN, NULL, FI_ADDR_UNSPEC, 1, 0, NULL) ?:
@@ -247,7 +247,7 @@ static int compare_ns(const void *a, const void *b)
 	return *one < *other ? -1 : *one > *other;
 }
 
-/* Measures round trips with the hub, while each spoke goes on posting messages. */
+/* Makes a round trip between the honest peer and the hub. */
 static int exchange(struct fleet *fleet)
 {
 	struct node *hub = &fleet->hub, *honest = &fleet->honest;
@@ -255,7 +255,7 @@ static int exchange(struct fleet *fleet)
 	return send_tagged(honest, honest->hub, hub) ?: send_tagged(hub, hub->hub, honest);
 }
 
-/* Measures round trips with the hub, before each of which a spoke tries to post a message. */
+/* Measures the honest peer's round trips. A spoke tries to post a message before each of them. */
 static int measure_honest(struct fleet *fleet, u64 *ns)
 {
 	int ret;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of accepting endpoints with a peer that is rdma_cm alone.
+ * Tests accepting endpoints with a peer that uses rdma_cm without kOFI.
  *
- * CONTRACT, CM 6: a peer that has not acknowledged the reply (RTU) when the accepting endpoint is
- * closed gets its disconnect after it did. The peer sends its RTU when the test wants.
+ * CONTRACT, CM 6: if the accepting endpoint is closed before the peer has acknowledged the reply
+ * (RTU), the peer gets the disconnect after it has sent the RTU. The test chooses when to send it.
  *
  * CONTRACT, CM 1: a request has the address of the host that sent it.
  */
@@ -12,11 +12,11 @@
 
 #include "traffic.h"
 
-/* Limit of closed endpoints that wait for the RTU; one more rejects the oldest. */
+/* Limit of closed endpoints that wait for the RTU; beyond it, the oldest connection is rejected. */
 #define MOST	64
 #define BEYOND	2
 
-/* Queue pair number that no queue pair and no earlier requester has. */
+/* First queue pair number of the requests; no queue pair and no earlier requester has it. */
 #define FIRST_QPN	0x800000
 
 struct client {
@@ -78,7 +78,7 @@ static void request_connection(struct client *client)
 	KUNIT_ASSERT_EQ(client->test, 0, rdma_connect(client->id, &param));
 }
 
-/* Connects and gets the reply of an endpoint, which is closed then. */
+/* Sends a request, has an endpoint accept it, waits for the reply, and closes the endpoint. */
 static struct client *connect(struct kunit *test, struct kofi_fabric_fx *fx, struct fid_pep *pep)
 {
 	struct client *client = resolve(test, pep);
@@ -138,7 +138,7 @@ static void cm_06_the_oldest_pending_acceptors_are_rejected(struct kunit *test)
 		send_rtu_expect_disconnect(clients[i]);
 }
 
-/* Changes the source address that rdma_cm writes into a request, but not that of the path. */
+/* Changes the source address that rdma_cm writes into a request, but not that of its path. */
 static void change_source(struct client *client)
 {
 	struct sockaddr_storage *source = &client->id->route.addr.src_addr;
@@ -161,7 +161,7 @@ static void cm_01_a_request_with_the_address_of_another_host_is_refused(struct k
 	request_connection(client);
 	expect_event(client, RDMA_CM_EVENT_REJECTED);
 	KUNIT_EXPECT_EQ(test, -FI_EAGAIN, fi_eq_read(fx->eq, &what, &event, sizeof(event), 0));
-	/* The listener goes on. */
+	/* The listener still accepts other requests. */
 	send_rtu_expect_disconnect(connect(test, fx, pep));
 }
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests RDM 11 of CONTRACT with an endpoint at its connection limit: nothing that a peer leaves
- * behind keeps its connection from being closed for another peer.
+ * Tests RDM 11 of CONTRACT with an endpoint at its connection limit, and with a host at its memory
+ * limit: incomplete or unmatched messages of a peer, missing credits and refusals do not keep its
+ * connection from being closed for another peer.
  */
 
 #include <linux/delay.h>
@@ -12,10 +13,10 @@
 #include "traffic.h"
 
 #define LEN	100
-/* Longer than segmented messages: sent by rendezvous. */
+/* Length of a message that is too long for segments, so it is sent by rendezvous. */
 #define LONG	SZ_256K
 #define TAG	5
-/* More requests than fit into a second, if one follows another after 20 ms. */
+/* More disconnect requests than fit into a second at intervals of 20 ms; also a number of rounds */
 #define MANY	100
 
 static void set_option(struct kunit *test, struct kofi_rdm *rdm, int name, size_t value)
@@ -24,7 +25,7 @@ static void set_option(struct kunit *test, struct kofi_rdm *rdm, int name, size_
 					   sizeof(value)));
 }
 
-/* Opens an endpoint with one connection, which has no idle timeout. */
+/* Opens an endpoint with a limit of one connection and without an idle timeout. */
 static struct kofi_rdm *open_hub(struct kunit *test)
 {
 	struct kofi_rdm *hub = rdm_open(test, NULL);
@@ -34,7 +35,7 @@ static struct kofi_rdm *open_hub(struct kunit *test)
 	return hub;
 }
 
-/* The hub sends to another peer, for which it has to close its only connection. */
+/* Sends from the hub to another peer, for which the hub has to close its only connection. */
 static void exchange_with_another(struct kunit *test, struct kofi_rdm *hub)
 {
 	struct kofi_rdm *other = rdm_open(test, NULL);
@@ -121,7 +122,7 @@ static void rdm_11_a_peer_that_grants_no_credits_is_evicted(struct kunit *test)
 	raw_disconnect(test, raw);
 }
 
-/* Refuses each request to end the connection, if there is a packet for it. */
+/* Refuses the latest disconnect request, if there is a free packet for the refusal. */
 static void refuse(struct raw *raw, u32 *refused)
 {
 	u8 *packet = raw_get_packet(raw);
@@ -133,7 +134,7 @@ static void refuse(struct raw *raw, u32 *refused)
 		(*refused)++;
 }
 
-/* A peer that never agrees keeps its connection for a second, and is asked a few times. */
+/* A peer that refuses each disconnect request gets a few of them, and is closed after a second. */
 static void rdm_11_a_peer_that_refuses_is_evicted(struct kunit *test)
 {
 	unsigned long end = jiffies + msecs_to_jiffies(FX_WAIT_MS);
@@ -159,10 +160,10 @@ static void rdm_11_a_peer_that_refuses_is_evicted(struct kunit *test)
 	raw_disconnect(test, raw);
 }
 
-/* Ports of the peers of one host, and the number of connections that its memory suffices for. */
+/* First port of the peers of one host, and number of connections that its memory limit permits */
 #define HOST_PORT	3000
 #define HOST_CONNS	3
-/* More than the memory of a connection without flow control, and less than one and a half of it. */
+/* More than the memory of a connection without flow control, and less than 1.5 times as much */
 #define HOST_CONN_BYTES	(SZ_1M + SZ_128K)
 
 /* Requests a connection of a peer without flow control. Returns the error. */
@@ -174,7 +175,7 @@ static int request_as(struct kunit *test, struct raw *raw, struct kofi_rdm *hub,
 	return raw_connect(test, raw, &hub->name, &data, sizeof(data));
 }
 
-/* The ports of a host share the memory for its connections. The hub itself can still connect to the host. */
+/* Peers at different ports of a host share its memory limit. The hub can still connect to it. */
 static void rdm_11_a_host_gets_no_more_connections_than_its_memory(struct kunit *test)
 {
 	struct kofi_rdm *hub = rdm_open(test, NULL), *other = rdm_open(test, NULL);
@@ -193,7 +194,7 @@ static void rdm_11_a_host_gets_no_more_connections_than_its_memory(struct kunit 
 				request_as(test, next, hub, HOST_PORT + HOST_CONNS + i));
 	KUNIT_EXPECT_EQ(test, HOST_CONNS, rdm_connected(hub));
 
-	/* The memory of a connection that has ended is free for the next one. */
+	/* The end of a connection frees its memory for the next one. */
 	raw_disconnect(test, raws[0]);
 	while ((err = request_as(test, next, hub, HOST_PORT + HOST_CONNS))) {
 		KUNIT_ASSERT_TRUE_MSG(test, time_before(jiffies, end),
@@ -237,7 +238,7 @@ static void rdm_11_sends_fail_beyond_twice_the_memory_of_a_host(struct kunit *te
 /* More than the memory of a new connection, and less than that of one with twice its receives. */
 #define NEW_CONN_BYTES	(SZ_256K + SZ_64K)
 
-/* A peer that uses up its credits quickly goes on without more receives if its host has no memory. */
+/* A peer that uses its credits quickly gets no receives beyond the limit, but can still send. */
 static void rdm_11_a_host_without_memory_for_receives_is_received_from(struct kunit *test)
 {
 	struct kofi_rdm *hub = rdm_open(test, NULL), *peer = rdm_open(test, NULL);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Admission of connections up to the limit, in order of arrival, by eviction of the least recently used ones. Without
-//! a limit, which is the default, each connection is admitted.
+//! Admission of connections up to the limit, in order of arrival. At the limit, the least recently used connections are
+//! evicted. Without a limit, which is the default, each connection is admitted.
 //!
-//! A request that arrives at the limit is rejected with `Already`: this endpoint will connect itself, and queues the peer
-//! like its own. An endpoint with such a rejection keeps a connection free for a while; otherwise two endpoints at
-//! their limits would never connect.
+//! A request that arrives at the limit is rejected with `Already`, and the peer is queued: this endpoint connects to it
+//! when it is admitted. An endpoint that gets such a rejection keeps a connection free for the peer for a while;
+//! otherwise two endpoints at their limits would never connect.
 //!
 //! The queue is a FIFO under the mutex `EpCore::cm`. The limits are atomics that the consumer sets.
 
@@ -33,7 +33,7 @@ use super::{
 use crate::fi::prelude::*;
 use core::net::IpAddr;
 
-/// Time that connections have to end before others are evicted.
+/// Time for which evicted connections may take to end before others are evicted.
 const EVICT_DELAY: Delta = Delta::from_millis(20);
 
 /// Interval of the checks of shutdown handshakes.
@@ -42,16 +42,17 @@ const SHUTDOWN_CHECK: Delta = Delta::from_secs(1);
 /// Interval of the removal of unused peers, if connections have no idle timeout.
 const SWEEP_INTERVAL: Delta = Delta::from_secs(60);
 
-/// Delay before an imported SRX is asked again.
+/// Delay before the messages of an imported SRX are retried.
 const SRX_RETRY_DELAY: Delta = Delta::from_millis(10);
 
 /// Number of waiting peers beyond which new peers are not queued when their request is rejected.
 const MAX_WAITERS: usize = 4096;
 
-/// Number of waiting peers of one source beyond which new peers of it are not queued.
+/// Number of waiting peers of one source beyond which new peers of this source are not queued.
 const MAX_SOURCE_WAITERS: usize = MAX_WAITERS / 8;
 
-/// Entry of the queue: sequence number and peer. The entry is out of date if the peer does not wait with this number.
+/// Entry of the queue: sequence number and index of a peer. It is out of date if the peer does not wait with this
+/// number.
 pub(in super::super) type Waiter = (u64, u32);
 
 impl ConnMgr {
@@ -65,7 +66,7 @@ impl ConnMgr {
         limits.at_limit(expected.count())
     }
 
-    /// Returns whether the peer has to wait for a connection: at the limit, and behind peers that have waited longer.
+    /// Returns whether the peer has to wait for a connection: at the limit, or if another peer is first in the queue.
     pub(in super::super) fn has_to_wait(&mut self, limits: &ConnLimits, peer_idx: u32) -> bool {
         self.is_at_limit(limits) || self.first_waiter().is_some_and(|first| first != peer_idx)
     }
@@ -92,7 +93,7 @@ impl ConnMgr {
         self.first_waiter().is_some()
     }
 
-    /// Returns whether the queue is full for new peers at an address.
+    /// Returns whether the queue takes no new peer at an address: it is full, or full for the source of the address.
     pub(in super::super) fn has_max_waiters(&self, ip: IpAddr) -> bool {
         let source = source_of(ip);
         let is_of_source = |waiter: &&Waiter| {
@@ -163,7 +164,7 @@ impl EpCore {
         while let Some(kind) = cm.timers.take_expired() {
             match kind {
                 TimerKind::Reconnect => self.retry_awaiting(here, bound, cm),
-                // [`EpCore::admit_next`] follows.
+                // The caller runs [`EpCore::admit_next`] next, which evicts.
                 TimerKind::Evict => {
                     cm.evict_round += 1;
                     self.update_quiet_rounds();
@@ -213,7 +214,8 @@ impl EpCore {
         }
     }
 
-    /// Admits the peer that has waited longest, or evicts connections. Returns true if there is more to do at once.
+    /// Admits the peer that has waited longest, or evicts connections at the limit. Returns true if the connection
+    /// manager has more work now.
     pub(in super::super) fn admit_next(
         &self,
         here: ProcessContext,
@@ -242,7 +244,7 @@ impl EpCore {
         }
     }
 
-    /// Removes a peer that has no state except its address; it gets another index later.
+    /// Removes a peer that has no state except its address. It gets another index when it is added again.
     pub(in super::super) fn remove_peer(
         &self,
         here: ProcessContext,
@@ -274,7 +276,7 @@ impl EpCore {
                 drop(cm.take_waiter(peer_idx));
             }
         }
-        // The index was entered by this connection manager.
+        // The removal cannot fail: this connection manager inserted the index.
         let _ = bound.peer_av.remove(here, u64::from(peer_idx / 2));
     }
 }
@@ -325,7 +327,7 @@ impl ConnLimits {
             .store(self.conn_count().saturating_sub(1), Relaxed);
     }
 
-    /// Returns whether the limit is reached if `others` connections are kept free.
+    /// Returns whether the limit is reached while `others` connections are kept free.
     fn at_limit(&self, others: usize) -> bool {
         let max_conns = self.max_conns();
         max_conns != 0 && self.conn_count() + others >= max_conns
@@ -354,8 +356,8 @@ impl ConnLimits {
         self.source_bytes.load(Relaxed)
     }
 
-    /// Sets the limit of the memory of the connections with one source, in bytes, 0 for no limit; existing ones stay. Any
-    /// context.
+    /// Sets the limit of the memory of the connections with one source, in bytes, 0 for no limit; existing ones stay.
+    /// Any context.
     pub(in super::super) fn set_source_bytes(&self, bytes: usize) {
         self.source_bytes.store(bytes, Relaxed);
     }
@@ -373,7 +375,7 @@ impl ConnLimits {
         }
     }
 
-    /// Sets the idle timeout in milliseconds, from the next check on. Any context.
+    /// Sets the idle timeout in milliseconds, which applies from the next check on. Any context.
     ///
     /// # Errors
     ///

@@ -42,7 +42,7 @@ use crate::{
     },
 };
 
-/// Interval of the check for connections that are not established after they were accepted.
+/// Interval of the check for accepted connections that have not been established.
 const ACCEPT_CHECK: Delta = Delta::from_secs(30);
 
 /// Addresses of a connection request.
@@ -95,7 +95,7 @@ impl EpCore {
                 Ok(accept_data) if cm_peer.fsm.on_accept(accept_data.conn_id) => {
                     let flow = FLOW.with(accept_data.flow);
                     if flow == Flow::Device && !cm_peer.no_flow_ctrl {
-                        // The next connection has receives of its own.
+                        // The peer uses no credits: connect again, without the receives of the shared ring.
                         cm_peer.no_flow_ctrl = true;
                         return self.conn_down(here, bound, cm, peer_idx);
                     }
@@ -136,7 +136,7 @@ impl EpCore {
         };
         let handle = info.handle();
         let reject = |reason: RejectReason| {
-            // A peer that has gone needs no reply.
+            // An error means that the peer has ended its request, so it needs no reply.
             let _ = listener.core().reject(handle, &reason.to_bytes());
         };
         let (Ok(connect_data), Ok(addrs)) = (ConnectData::from_bytes(data), ConnReqAddrs::of(info))
@@ -177,7 +177,7 @@ impl EpCore {
                 self.remove_peer(here, bound, cm, peer_idx);
                 return reject(RejectReason::Refused);
             }
-            // The peer gets a request when a connection is free.
+            // This endpoint sends a request to the peer when a connection is free.
             cm.enqueue(peer_idx);
             return reject(RejectReason::Already);
         }
@@ -200,7 +200,7 @@ impl EpCore {
             .and_then(|()| self.open_lower(here, bound, cm, (peer_idx, route), info, Some(agreed)))
             .and_then(|lower| lower.accept(&cm.accept_data(peer_idx)));
         if accepted.is_err() {
-            // A request that could not be accepted is rejected with the endpoint, or here.
+            // The request is rejected here, unless the close of the lower endpoint has rejected it.
             reject(RejectReason::Refused);
             return self.conn_down(here, bound, cm, peer_idx);
         }
@@ -212,8 +212,8 @@ impl EpCore {
 }
 
 impl EpCore {
-    /// Closes the connections that were accepted before the last check and have not been established since. The peer
-    /// may have requested them with an address at which it receives nothing.
+    /// Closes the connections that were accepted before the last check and have not been established since. The
+    /// requests may have named an address at which the sender receives nothing.
     pub(super) fn check_accepting(&self, here: ProcessContext, bound: &Bound, cm: &mut ConnMgr) {
         for peer_idx in 0..cm.peers.len() as u32 {
             let Ok(cm_peer) = cm.cm_peer(peer_idx) else {
@@ -231,8 +231,9 @@ impl EpCore {
     }
 }
 
-/// Returns why a peer rejected a connection request. Without data, the peer is not there; on iWARP the reason is
-/// unknown, because the data may not have been read (`siw_recv_mpa_rr()`, if something follows them).
+/// Returns the reason for which a peer rejected a connection request. A rejection without data means that no endpoint
+/// listens at the address. On iWARP it means that the reason is unknown: `siw_recv_mpa_rr()` may not have read the
+/// data, if further bytes follow them.
 fn reject_reason(event: &Event, errno: Errno, is_iwarp: bool) -> RejectReason {
     match (errno, RejectReason::from_bytes(event.data())) {
         (Errno::ECONNREFUSED, RejectReason::Unknown) if !is_iwarp => RejectReason::Refused,

@@ -2,14 +2,16 @@
 
 //! Memory that the peers at a source address use, and its limit. Guarded by `EpCore::cm`.
 //!
-//! A host can claim any port in its requests, so that it could have a connection, and unexpected messages, for each of
-//! 65,535 ports. The memory of its connections is charged to its IP address, and a request beyond the limit is
-//! refused. Its unexpected messages are counted together too (see [`unexpected`](super::super::unexpected)). An IPv6 host can have any address of its network, so all addresses with the same 64 leading bits are one
-//! source, except link-local ones, which have the same bits everywhere.
+//! A host can claim any port in its connection requests. Without a limit it could have a connection, and unexpected
+//! messages, for each of 65,535 ports. The memory of its connections is charged to its IP address, and a request beyond
+//! the limit is refused. The unexpected messages of all its ports are counted together, too (see
+//! [`unexpected`](super::super::unexpected)). An IPv6 host can have any address of its network, so all addresses with
+//! the same 64 leading bits are one source. Each link-local address is a source of its own: all of them have the same
+//! leading bits.
 //!
-//! Connections of the same host that do not use the device are not charged. Those that this endpoint needs, because it
-//! has operations for the peer, are charged up to twice the limit: an endpoint that answers requests could otherwise be
-//! made to open any number of connections.
+//! Connections within the host that do not use the device are not charged. A connection that this endpoint needs,
+//! because it has operations for the peer, is charged up to twice the limit. It is not exempt: otherwise the peers of
+//! an endpoint that answers requests could make it open any number of connections.
 
 use super::{
     super::{
@@ -39,13 +41,13 @@ use crate::{
 use core::net::IpAddr;
 use kernel::rbtree::RBTree;
 
-/// Memory of a connection apart from its receive buffers, in bytes: 266 KiB were measured with 16 buffers.
+/// Memory of a connection without its receive buffers, in bytes. A connection with 16 buffers was measured at 266 KiB.
 const CONN_BYTES: usize = 10 << 10;
 
 /// Memory of a receive buffer, in bytes.
 const RX_BUF_BYTES: usize = MAX_PACKET + mem::size_of::<Packet>();
 
-/// Lower bound of the default limit, in bytes: 240 connections.
+/// Lower bound of the default limit, in bytes; enough for 240 new connections.
 const MIN_DEFAULT_LIMIT: usize = 64 << 20;
 
 /// Returns the memory of a connection with `rx_bufs` receive buffers, in bytes.
@@ -69,16 +71,17 @@ pub(super) fn source_of(ip: IpAddr) -> u128 {
     }
 }
 
-/// Memory that the peers at a source address use.
+/// Memory that the peers at a source address use, see [`source_of`].
 struct Source {
     /// Number of peers.
     peers: usize,
     /// Memory of their connections, in bytes.
     conn_bytes: usize,
+    /// Unexpected messages of the peers, shared with the data path.
     unexp_bytes: Arc<UnexpBytes>,
 }
 
-/// Sources that have peers.
+/// Source addresses that have peers, by the number that [`source_of`] returns.
 pub(super) struct Sources(RBTree<u128, Source>);
 
 impl Sources {
@@ -87,8 +90,8 @@ impl Sources {
         Self(RBTree::new())
     }
 
-    /// Counts a peer of the source of `ip`, and returns the source's unexpected bytes. [`Self::remove_peer`] undoes it. May
-    /// sleep.
+    /// Counts a peer of the source of `ip`, and returns the source's unexpected bytes. [`Self::remove_peer`] undoes it.
+    /// May sleep.
     pub(super) fn add_peer(&mut self, ip: IpAddr) -> Result<Arc<UnexpBytes>> {
         let source_key = source_of(ip);
         if let Some(source) = self.0.get_mut(&source_key) {
@@ -122,7 +125,7 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// -FI_ENOSPC beyond `limit`, unless that is 0.
+    /// -FI_ENOSPC if the source would exceed `limit`; a `limit` of 0 is none.
     fn charge(&mut self, ip: IpAddr, bytes: usize, limit: usize) -> Result {
         let source = self.0.get_mut(&source_of(ip)).ok_or(Errno::EINVAL)?;
         let charged = source.conn_bytes.saturating_add(bytes);
@@ -133,7 +136,7 @@ impl Sources {
         Ok(())
     }
 
-    /// Returns memory that was charged.
+    /// Subtracts `bytes`, which were charged, from the memory of the source of `ip`.
     fn release(&mut self, ip: IpAddr, bytes: usize) {
         if let Some(source) = self.0.get_mut(&source_of(ip)) {
             source.conn_bytes -= bytes;
@@ -142,7 +145,7 @@ impl Sources {
 }
 
 impl ConnMgr {
-    /// Returns whether `limit` permits another connection with the source of `ip`.
+    /// Returns whether `limit` permits another connection with the source of `ip`; 0 is no limit.
     pub(super) fn may_connect(&self, ip: IpAddr, limit: usize) -> bool {
         let source = self.sources.0.get(&source_of(ip));
         let used = source.map_or(0, |source| source.conn_bytes);
@@ -160,7 +163,7 @@ impl ConnMgr {
         Ok(())
     }
 
-    /// Returns up to `bytes` of the memory that was charged for the connection of a peer.
+    /// Ends the charge of up to `bytes` of the memory that was charged for the connection of a peer.
     pub(super) fn release_source(&mut self, peer_idx: u32, bytes: usize) {
         if let Ok(cm_peer) = self.cm_peer(peer_idx) {
             let (ip, bytes) = (cm_peer.addr.ip(), bytes.min(cm_peer.charged));
@@ -171,7 +174,7 @@ impl ConnMgr {
 }
 
 impl EpCore {
-    /// Charges a connection to the source of the peer. [`ConnMgr::release_source`] returns the memory. The limit is
+    /// Charges a connection to the source of the peer. [`ConnMgr::release_source`] ends the charge. The limit is
     /// doubled if this endpoint needs the connection (`is_wanted`).
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Deadlines of the connection manager. Under the mutex `EpCore::cm`.
+//! Deadlines of the connection manager. Guarded by the mutex `EpCore::cm`.
 
 use crate::util::random::random;
 use kernel::time::{
@@ -12,19 +12,19 @@ use kernel::time::{
 /// Kind of a deadline.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in super::super) enum TimerKind {
-    /// Connect again to peers that announced their own requests.
+    /// Connect again to peers that announced their own requests and did not send them in time.
     Reconnect,
-    /// Evict connections for waiting peers.
+    /// Evict connections to admit waiting peers.
     Evict,
     /// Check the shutdown handshakes.
     Shutdown,
-    /// Shut idle connections down.
+    /// Shut idle connections down, and remove unused peers.
     IdleSweep,
-    /// Ask an imported SRX again, and process deferred packets again.
+    /// Retry the messages of an imported SRX and the deferred packets.
     RxRetry,
-    /// Check the deferred operations.
+    /// Check the deferred operations for stalled ones.
     StallCheck,
-    /// Check the connections that have been accepted and not established.
+    /// Close connections that have been accepted and are not established in time.
     AcceptCheck,
 }
 
@@ -40,10 +40,10 @@ impl TimerKind {
     ];
 }
 
-/// Deadline of each kind, if one is set.
+/// Deadlines of the connection manager, at most one of each kind.
 pub(in super::super) struct CmTimers {
     times: [Option<Instant<Monotonic>>; TimerKind::ALL.len()],
-    /// Deadline that the timer has been armed for.
+    /// Deadline that the kernel timer has been armed for.
     armed_for: Option<Instant<Monotonic>>,
 }
 
@@ -65,7 +65,7 @@ impl CmTimers {
         }
     }
 
-    /// Takes an expired deadline.
+    /// Clears an expired deadline, and returns its kind.
     pub(in super::super) fn take_expired(&mut self) -> Option<TimerKind> {
         self.next()?;
         let now = Instant::now();
@@ -76,7 +76,7 @@ impl CmTimers {
         })
     }
 
-    /// Returns the time until the next deadline, if the timer is not armed for it.
+    /// Returns the time until the next deadline, unless the kernel timer is armed for it. The caller arms the timer.
     pub(in super::super) fn next_delay(&mut self) -> Option<Delta> {
         let next = self.next()?;
         let armed_for = self.armed_for.replace(next);
@@ -98,16 +98,16 @@ impl CmTimers {
 pub(in super::super) struct Backoff(u64);
 
 impl Backoff {
-    /// Limits in milliseconds.
+    /// Lower and upper bound of the delay without its random part, in milliseconds.
     const LEAST: u64 = 20;
     const MOST: u64 = 640;
 
-    /// Creates the shortest delay.
+    /// Creates the backoff with the shortest delay.
     pub(in super::super) const fn new() -> Self {
         Self(Self::LEAST)
     }
 
-    /// Returns the next delay.
+    /// Returns the delay before the next retry.
     pub(in super::super) fn delay(&self) -> Delta {
         let more = random().checked_rem(self.0).unwrap_or(0);
         Delta::from_millis((self.0 + more) as i64)
@@ -152,7 +152,7 @@ mod tests {
             next_delay.is_some_and(|next_delay| next_delay.as_millis() > 500_000)
         };
         assert!(is_later(timers.next_delay()));
-        // A deadline that is set is not postponed.
+        // A later deadline of the same kind does not replace the first.
         timers.arm(TimerKind::IdleSweep, Delta::from_secs(2000));
         assert!(timers.next_delay().is_none() && timers.take_expired().is_none());
         timers.arm(TimerKind::Shutdown, Delta::from_millis(1));
