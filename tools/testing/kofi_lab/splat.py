@@ -35,6 +35,8 @@ SPLAT = re.compile(
             r"unreferenced object 0x",
             r"Unknown rela relocation",
             r"Unknown symbol",
+            # A second suite with the name of another one does not run.
+            r"already exists in 'kunit'",
         )
     )
 )
