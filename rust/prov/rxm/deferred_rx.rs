@@ -45,7 +45,7 @@ impl KeySlot {
 /// Packets of a peer that a retry processes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetryScope {
-    /// All packets.
+    /// Each packet.
     All,
     /// Packets up to the first one that is deferred again. The packets after it would be deferred too, unless a
     /// segmented message of the peer is incomplete: then all packets are processed.

@@ -236,7 +236,7 @@ impl EpCore {
     }
 }
 
-#[kernel::prelude::kunit_tests(kofi_rdm_source)]
+#[kernel::prelude::kunit_tests(kofi_rdm_source_limits)]
 mod tests {
     use super::*;
     use core::net::{
