@@ -4,6 +4,7 @@
 //! or by the lock of a shared receive context.
 
 use super::{
+    conn::MAX_RX_BUFS,
     dispatch::{
         RxMsg,
         RxOutcome, //
@@ -170,9 +171,9 @@ const fn source_limit(ep_bytes: usize) -> Option<usize> {
 }
 
 /// Bytes by which messages in the packets of a closing connection may exceed the limit of the peer. For these messages,
-/// the limits of the source and of the endpoint are doubled. The packets of a connection hold fewer bytes of messages.
-/// A peer that connects again and again gets no more.
-const CLOSING_EXTRA: usize = PEER_LIMIT;
+/// the limits of the source and of the endpoint are doubled. The packets of a connection are charged no more bytes. A
+/// peer that connects again and again gets no more.
+const CLOSING_EXTRA: usize = MAX_RX_BUFS * (MAX_PACKET + UNEXP_OVERHEAD);
 
 /// Counts the unexpected messages of the peers at a source address. Changed under `EpCore::inner`.
 pub(super) struct UnexpBytes {

@@ -98,7 +98,8 @@ impl ConnMgr {
         let source = source_of(ip);
         let is_of_source = |waiter: &&Waiter| {
             let cm_peer = self.peers.get(waiter.1 as usize).and_then(Option::as_ref);
-            cm_peer.is_some_and(|cm_peer| source_of(cm_peer.addr.ip()) == source)
+            self.is_waiting(waiter)
+                && cm_peer.is_some_and(|cm_peer| source_of(cm_peer.addr.ip()) == source)
         };
         self.waiters.len() >= MAX_WAITERS
             || self.waiters.iter().filter(is_of_source).count() >= MAX_SOURCE_WAITERS
