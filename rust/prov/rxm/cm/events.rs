@@ -184,7 +184,6 @@ impl EpCore {
         let Ok(cm_peer) = cm.cm_peer(peer_idx) else {
             return reject(RejectReason::Refused);
         };
-        let is_wanted = matches!(cm_peer.fsm.state(), State::Connecting | State::AwaitingPeer);
         match cm_peer.fsm.on_connreq(connect_data.conn_id, order) {
             ConnReqAction::Reject => {
                 // The probe finds out whether the peer was restarted without a disconnect.
